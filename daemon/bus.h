@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * org.qsched1 on the system bus: one table of methods (name, signature, names of arguments, does it change something).
+ * A pure translation: messages to manager calls and back, authority by polkit (without polkit on the bus: uid 0 and the
+ * daemon's own uid), observers to signals and PropertiesChanged. See org.qsched1(5).
+ *
+ * /org/qsched1              org.qsched1.Manager, org.freedesktop.DBus.ObjectManager
+ *   Plan(a(ss) jobs, a{sv} options) -> s json        each job: its text, and the text of the matrix it names or "".
+ *                                                    options: solver s, seed t, sweeps t
+ *   Apply(a(ss) jobs, a{sv} options) -> s json       as Plan; dry-run b. The plan, "outcome" beside it
+ *   Run(s job, a{sv} options) -> s json              places the calling process; the plan, "group" s, "outcome"
+ *   Revert(s job) -> s json                          "" all; {"jobs":[names],"outcome":{…}}
+ *   Explain(s task) -> s json                        "train/0", a pid, or a job; {"tasks":[plan task with "reasons"], "terms":[…], "weights":{…}}
+ *   GetStatus() -> s json
+ *   DumpByFileDescriptor() -> h                      the record
+ *   Reload()
+ *   properties: Version s, Feasible b, Devices u, Tasks u, Jobs u, LastChange t (usec realtime), Energy d
+ *   signals: PlanApplied(s job, b changed, u written), Drift(u pid, u tid, s expected, s found), DeviceFault(s device, s health)
+ * /org/qsched1/device/NAME  org.qsched1.Device: Name s Kind s PCI s NUMANode i Memory t Temperature d Power d Health s
+ * /org/qsched1/job/NAME     org.qsched1.Job: Name s Priority u Ranks u Matched u
+ * /org/qsched1/task/PID     org.qsched1.Task: PID u Name s Job s CPUs s AllowedCPUs s Mems s Devices as Threads u Owner s
+ * errors: org.qsched1.Error.BadJob, .Infeasible (never for Plan), .NoSuchJob, .NoSuchTask; org.freedesktop.DBus.Error.AccessDenied
+ */
+#pragma once
+
+#include <systemd/sd-bus.h>
+
+#include "daemon/manager.h"
+
+typedef struct Bus Bus;
+
+int bus_new(sd_event *event, Manager *m, Bus **ret); /* connects to the system bus (DBUS_SYSTEM_BUS_ADDRESS), takes the name */
+Bus *bus_free(Bus *b);
+DEFINE_CLEANUP(Bus *, bus_free);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* qschedd.conf(5): one table with bounds and prose; /etc/qsched/qschedd.conf, then qschedd.conf.d/ *.conf by name. */
+#pragma once
+
+#include "common/ini.h"
+#include "daemon/readers/devices.h"
+#include "policy/decide.h"
+
+typedef struct Config {
+        /* [Daemon] */
+        uint64_t interval_usec; /* tick */
+        char *log_level;
+        /* [Tasks] */
+        char **device_nodes; /* further globs of compute nodes */
+        char **ignore;       /* comm globs */
+        /* [Devices] */
+        char **pci_ids; /* "1234:11e8=edu" */
+        /* [Placement] */
+        int housekeeping_cores;  /* -1 auto */
+        Bitset housekeeping_cpus;
+        double hysteresis;       /* share of the energy before */
+        uint64_t hold_off_usec;  /* no automatic re-plan sooner after the last change */
+        double temperature_target;
+        /* [Solver] */
+        char *solver;
+        uint64_t budget_usec;
+        unsigned seed;
+        /* [Weights]: Alpha Beta Gamma Delta and one key per placement term, made from placement_terms[] */
+        PlacementWeights weights;
+        DeviceText devices;
+} Config;
+
+extern const ConfigItem config_items[];
+
+/* path NULL: the compiled-in default, whose absence is no error; a named one must exist. devices_path may be NULL. */
+int config_load(const char *path, const char *devices_path, Config **ret, char **ret_message);
+Config *config_free(Config *c);
+DEFINE_CLEANUP(Config *, config_free);
+int config_print(FILE *f); /* --print-config: every key commented out with default, range and help; is the shipped file */

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plan -> kernel, and back. All threads of a task until a pass finds no new ones; identity (pid, start time, by pidfd)
+ * is checked right before each change; each change is noted in the undo journal first, read back after, and logged by
+ * the caller from the Outcome. A mask that is neither what we wrote nor what we found is somebody else's: drift,
+ * reported and left alone. Foreign tasks get affinity only; tasks of ours live in qsched.slice (a scope where systemd
+ * is pid 1, plain cgroups elsewhere).
+ */
+#pragma once
+
+#include "daemon/readers/cgroup.h"
+#include "daemon/undo.h"
+#include "policy/plan.h"
+
+typedef enum ChangeResult {
+        CHANGE_DONE,
+        CHANGE_SAME,     /* already so: nothing was written */
+        CHANGE_DRIFT,    /* somebody else's mask: left alone */
+        CHANGE_GONE,     /* process or thread ended, or its pid is another's now */
+        CHANGE_NARROWED, /* written, but the kernel intersected it with the cpuset: `got` tells */
+        CHANGE_REFUSED,  /* error tells (EINVAL: outside its cpuset, EPERM, PF_NO_SETAFFINITY) */
+        _CHANGE_MAX
+} ChangeResult;
+extern const char *const change_names[];
+
+typedef struct Change { /* one write, or the reason for none */
+        ChangeResult result;
+        char *job;
+        Process process;
+        pid_t tid;
+        char *comm;
+        Bitset old, wanted, got;
+        char *path; /* cgroup changes: file or group; NULL for affinity */
+        int error;  /* positive errno */
+} Change;
+
+typedef struct Outcome {
+        Change *changes; /* everything but CHANGE_SAME */
+        size_t n_changes;
+        unsigned n_written, n_same, n_drift, n_gone, n_refused;
+        char **messages; /* sentences for people */
+} Outcome;
+
+void outcome_done(Outcome *o);
+int outcome_to_json(const Outcome *o, json_t **ret); /* {"written":n,"unchanged":n,"drift":n,"gone":n,"refused":n,"changes":[…]} */
+
+typedef struct Enforcer Enforcer;
+
+/* undo and cgroups are borrowed. online: all CPUs that exist, for the "follow your cpuset" mask. */
+int enforcer_new(Undo *undo, const Cgroups *cgroups, Enforcer **ret);
+Enforcer *enforcer_free(Enforcer *e);
+DEFINE_CLEANUP(Enforcer *, enforcer_free);
+
+/* Brings the tasks of one job (NULL: of all jobs in the plan) to the plan: one transaction. Reason is for the log.
+ * 0 also when single threads refused (see the outcome); negative errno when nothing could be noted (the journal). */
+int enforce_apply(Enforcer *e, const Plan *plan, const char *job, Outcome *ret);
+/* Puts back what the journal knows of a job (NULL: of all). Threads born since get their process's old mask. */
+int enforce_revert(Enforcer *e, const char *job, Outcome *ret);
+/* At start: undoes transactions without a commit mark; forgets entries of processes that are gone. */
+int enforce_recover(Enforcer *e, Outcome *ret);
+/* For `run`: moves a process that sits in nobody's group into qsched.slice and gives it its CPUs. *ret_group is where
+ * it lives now (or stays, when its owner keeps it). */
+int enforce_adopt(Enforcer *e, const char *job, const Task *task, const PlanTask *plan, char **ret_group, Outcome *ret);
+/* Removes groups of ours that have become empty. */
+int enforce_sweep(Enforcer *e);

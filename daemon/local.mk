@@ -1,0 +1,12 @@
+# readers: one kernel or file interface each; ctl uses them too
+noinst_LTLIBRARIES += libreaders.la libdaemon.la
+libreaders_la_SOURCES = daemon/readers/machine.c daemon/readers/machine.h daemon/readers/devices.c daemon/readers/devices.h \
+	daemon/readers/jobfile.c daemon/readers/jobfile.h daemon/readers/cgroup.c daemon/readers/cgroup.h \
+	daemon/readers/tasks.c daemon/readers/tasks.h daemon/readers/process.c
+libreaders_la_LIBADD = $(HWLOC_LIBS)
+libdaemon_la_SOURCES = daemon/config.c daemon/config.h daemon/collect.c daemon/collect.h daemon/enforce.c daemon/enforce.h \
+	daemon/undo.c daemon/undo.h daemon/manager.c daemon/manager.h daemon/bus.c daemon/bus.h
+libdaemon_la_LIBADD = $(SYSTEMD_LIBS)
+sbin_PROGRAMS += qschedd
+qschedd_SOURCES = daemon/main.c
+qschedd_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la

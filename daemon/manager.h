@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the state and the tick: config, applied jobs, the last snapshot and plan, undo journal, enforcer, collector.
+ * Knows no bus: it offers observers, which main attaches. Solves run in a worker thread on values of their own, so the
+ * loop never waits for the solver; requests are answered by callback when their solve is done.
+ *
+ *   tick: collect -> (applied jobs' tasks changed, or a device went bad) -> decide in the worker -> enforce -> observers
+ */
+#pragma once
+
+#include <systemd/sd-event.h>
+
+#include "daemon/collect.h"
+#include "daemon/enforce.h"
+
+typedef struct Manager Manager;
+
+typedef struct ManagerPaths { /* from RUNTIME_DIRECTORY, STATE_DIRECTORY, --config, --devices; borrowed strings */
+        const char *runtime, *state, *config, *devices;
+} ManagerPaths;
+
+typedef struct Observer { /* any may be NULL; called from the loop */
+        void (*snapshot)(void *userdata, const Snapshot *s, const Plan *plan);
+        void (*applied)(void *userdata, const char *job, const Plan *plan, const Outcome *outcome);
+        void (*drift)(void *userdata, const Change *c);
+        void (*device_fault)(void *userdata, const Device *d);
+        void *userdata;
+} Observer;
+
+typedef struct JobText { /* how jobs travel */
+        const char *text;
+        const char *matrix; /* NULL or "": none */
+} JobText;
+
+typedef struct Caller { /* who asks, for authority and the log */
+        uid_t uid;
+        pid_t pid;        /* 0 unknown */
+        bool authorised;  /* may change anything; else only own processes inside their own masks */
+} Caller;
+
+/* r < 0: message is a sentence; json is NULL. Infeasible: r = 0 and "feasible":false in json. */
+typedef void (*ManagerReply)(void *userdata, int r, const char *message, json_t *json);
+
+int manager_new(sd_event *event, const ManagerPaths *paths, Manager **ret, char **ret_message);
+Manager *manager_free(Manager *m);
+DEFINE_CLEANUP(Manager *, manager_free);
+int manager_start(Manager *m); /* recover from the journal, load jobs, first tick */
+int manager_reload(Manager *m, char **ret_message); /* on failure the old configuration stays */
+int manager_observe(Manager *m, const Observer *o);
+
+typedef struct PlanOptions {
+        const char *solver; /* NULL: configuration */
+        uint64_t seed, sweeps;
+        bool has_seed, dry_run;
+} PlanOptions;
+
+void manager_plan(Manager *m, const JobText *jobs, size_t n, const PlanOptions *o, ManagerReply reply, void *userdata);
+void manager_apply(Manager *m, const Caller *c, const JobText *jobs, size_t n, const PlanOptions *o, ManagerReply reply, void *userdata);
+void manager_run(Manager *m, const Caller *c, const JobText *job, ManagerReply reply, void *userdata); /* places c->pid */
+int manager_revert(Manager *m, const Caller *c, const char *job, json_t **ret, char **ret_message); /* NULL: all */
+int manager_explain(Manager *m, const char *task_or_pid, json_t **ret, char **ret_message);
+int manager_status(Manager *m, json_t **ret);
+int manager_record(Manager *m, json_t **ret, char **ret_message);
+int manager_stop(Manager *m, bool revert);
+
+const Snapshot *manager_snapshot(const Manager *m); /* the last one; NULL before the first tick */
+const Plan *manager_last_plan(const Manager *m);
+const Job *const *manager_jobs(const Manager *m, size_t *ret_n);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Control groups v1, v2 and hybrid, read only: where a process is, what that allows, whose it is. */
+#pragma once
+
+#include "policy/snapshot.h"
+
+typedef enum CgroupMode { CGROUP_NONE, CGROUP_V1, CGROUP_HYBRID, CGROUP_V2 } CgroupMode;
+extern const char *const cgroup_mode_names[];
+
+typedef struct Cgroups { /* mounts, found once through /proc/self/mountinfo */
+        CgroupMode mode;
+        char *cpuset;  /* mount of the v1 cpuset controller; NULL when on the unified hierarchy */
+        char *cpu;     /* v1 cpu */
+        char *memory;  /* v1 memory */
+        char *systemd; /* v1 name=systemd */
+        char *unified; /* cgroup2 mount; NULL none */
+        bool unified_cpuset; /* the cpuset controller is on the unified hierarchy */
+} Cgroups;
+
+/* root: "" for this system; a directory with a fake /proc and /sys in tests. */
+int cgroups_read(const char *root, Cgroups *ret);
+void cgroups_done(Cgroups *c);
+
+typedef struct CgroupInfo {
+        char *path;        /* as in Task.cgroup */
+        Bitset cpus, mems; /* effective cpuset; empty when there is no cpuset controller */
+        double quota;      /* CPUs: the tightest cpu.max / cfs_quota of it and its ancestors; NAN none */
+        uint64_t memory_max; /* bytes; UINT64_MAX none */
+        char *owner;
+        OwnerKind owner_kind;
+} CgroupInfo;
+
+int cgroup_of_pid(const Cgroups *c, const char *root, pid_t pid, CgroupInfo *ret);
+void cgroup_info_done(CgroupInfo *i);
+/* Pure: name and kind of the owner from a cgroup path. *ret_owner NULL for the root. */
+OwnerKind cgroup_owner(const char *path, char **ret_owner);
+/* memory.numa_stat of the process's cgroup: bytes by topology node index (array of t->n_nodes), or -ENODATA when it
+ * holds more than this process or the kernel has none. */
+int cgroup_memory_by_node(const Cgroups *c, const CgroupInfo *i, const Topology *t, uint64_t **ret);
+/* kubelet's CPU manager: CPUs given, or kept to be given, to guaranteed pods. Empty when there is no kubelet here. */
+int kubelet_reserved(const char *root, Bitset *ret, char **ret_reason);

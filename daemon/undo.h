@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The undo journal: what was before each change, written before the change is made; one JSON object per line in
+ * RUNTIME_DIRECTORY/undo.journal, appended with one write(2) each.
+ *   {"t":"begin","id":7,"job":"train"}
+ *   {"t":"affinity","id":7,"job":"train","pid":81,"start":123,"tid":83,"tid_start":130,"old":"0-127","new":"0-11","all":true}
+ *   {"t":"cgroup","id":7,"job":"train","pid":81,"start":123,"old":"/user.slice/x","new":"/qsched.slice/…","controller":"cpuset"}
+ *   {"t":"dir","id":7,"job":"train","path":"/sys/fs/cgroup/cpuset/qsched.slice/…"}   a directory of ours
+ *   {"t":"commit","id":7}     the change stands; without it, start undoes it
+ *   {"t":"undone","id":7,"job":"train",…}   entries of that job (or of one tid) are done with
+ * "all": the old mask equalled the cpuset: what is put back is the all-CPUs mask, so that the task follows its cpuset.
+ * The file is compacted (rewritten atomically) when dead entries outnumber live ones. Unreadable lines: the file is set
+ * aside as undo.journal.bad-N with a message, the readable entries stay in force.
+ */
+#pragma once
+
+#include "common/text.h"
+#include "policy/snapshot.h"
+
+typedef enum UndoType { UNDO_AFFINITY, UNDO_CGROUP, UNDO_DIR, _UNDO_MAX } UndoType;
+
+typedef struct UndoEntry {
+        UndoType type;
+        uint64_t id; /* of the transaction */
+        bool committed;
+        char *job;
+        Process process;
+        pid_t tid;
+        uint64_t tid_start;
+        Bitset old, new; /* UNDO_AFFINITY: first old value wins, new is the latest */
+        bool all;
+        char *old_path, *new_path; /* UNDO_CGROUP; new_path also UNDO_DIR */
+        char *controller;
+} UndoEntry;
+
+typedef struct Undo Undo;
+
+/* directory: RUNTIME_DIRECTORY. Messages (set aside, …) are appended to *messages. */
+int undo_open(const char *directory, char ***messages, Undo **ret);
+Undo *undo_free(Undo *u); /* closes; the file stays */
+DEFINE_CLEANUP(Undo *, undo_free);
+
+int undo_begin(Undo *u, const char *job, uint64_t *ret_id);
+/* Written and flushed before the change. -ENOSPC and the like mean: do not make the change. */
+int undo_note_affinity(Undo *u, uint64_t id, const char *job, Process p, pid_t tid, uint64_t tid_start,
+                       const Bitset *old, const Bitset *new, bool all);
+int undo_note_cgroup(Undo *u, uint64_t id, const char *job, Process p, const char *controller, const char *old, const char *new);
+int undo_note_dir(Undo *u, uint64_t id, const char *job, const char *path);
+int undo_commit(Undo *u, uint64_t id);
+
+/* Live entries, in the order they were made; valid until the next undo_* call that writes. */
+const UndoEntry *undo_entries(const Undo *u, size_t *ret_n);
+const UndoEntry *undo_find_tid(const Undo *u, pid_t tid, uint64_t tid_start); /* its UNDO_AFFINITY entry or NULL */
+int undo_forget(Undo *u, const UndoEntry *e); /* undone, or its thread is gone */

@@ -1,0 +1,8 @@
+# decisions: no I/O, clock, log or global; libm, pthread and jansson only
+noinst_LTLIBRARIES += libpolicy.la
+libpolicy_la_SOURCES = policy/topology.c policy/topology.h policy/snapshot.c policy/snapshot.h policy/record.c policy/record.h \
+	policy/job.c policy/job.h policy/plan.c policy/plan.h policy/decide.c policy/decide.h \
+	policy/qubo/qubo.c policy/qubo/qubo.h policy/qubo/solver.c policy/qubo/solver.h policy/qubo/rng.h \
+	policy/qubo/greedy.c policy/qubo/sa.c policy/qubo/exact.c policy/qubo/auto.c \
+	policy/problems/placement.c policy/problems/placement.h
+libpolicy_la_LIBADD = $(JANSSON_LIBS) -lm -lpthread
