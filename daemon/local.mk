@@ -2,7 +2,7 @@
 noinst_LTLIBRARIES += libreaders.la libdaemon.la
 libreaders_la_SOURCES = daemon/readers/machine.c daemon/readers/machine.h daemon/readers/devices.c daemon/readers/devices.h \
 	daemon/readers/jobfile.c daemon/readers/jobfile.h daemon/readers/cgroup.c daemon/readers/cgroup.h \
-	daemon/readers/tasks.c daemon/readers/tasks.h daemon/readers/process.c
+	daemon/readers/tasks.c daemon/readers/tasks.h daemon/readers/process.c daemon/readers/process.h
 libreaders_la_LIBADD = $(HWLOC_LIBS)
 libdaemon_la_SOURCES = daemon/config.c daemon/config.h daemon/collect.c daemon/collect.h daemon/enforce.c daemon/enforce.h \
 	daemon/undo.c daemon/undo.h daemon/manager.c daemon/manager.h daemon/bus.c daemon/bus.h
