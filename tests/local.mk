@@ -1,0 +1,36 @@
+# Every test speaks TAP: cmocka programs (one cmocka_run_group_tests() each), shell scripts that print it, bats files.
+# A test that cannot run here skips with a reason. Add yours at the end, in a group of its own.
+#   check_PROGRAMS += tests/unit/test-bitset
+#   tests_unit_test_bitset_SOURCES = tests/unit/test-bitset.c
+#   tests_unit_test_bitset_LDADD = libcommon.la $(CMOCKA_LIBS)
+#   TESTS += tests/unit/test-bitset
+TEST_EXTENSIONS = .sh .bats
+LOG_DRIVER = env AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+SH_LOG_DRIVER = $(LOG_DRIVER)
+SH_LOG_COMPILER = bash
+BATS_LOG_DRIVER = $(LOG_DRIVER)
+BATS_LOG_COMPILER = bash $(top_srcdir)/tests/bats-tap
+AM_TESTS_ENVIRONMENT = \
+	CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
+	TOP_SRCDIR='$(abs_top_srcdir)'; export TOP_SRCDIR; \
+	TOP_BUILDDIR='$(abs_top_builddir)'; export TOP_BUILDDIR; \
+	BATS='$(BATS)'; export BATS; \
+	TEST_CC='$(CC)'; export TEST_CC; \
+	TEST_SANITIZERS='$(SANITIZER_CFLAGS)'; export TEST_SANITIZERS; \
+	TEST_JANSSON_LIBS='$(JANSSON_LIBS)'; export TEST_JANSSON_LIBS; \
+	ASAN_OPTIONS="detect_leaks=1:abort_on_error=0:$$ASAN_OPTIONS"; export ASAN_OPTIONS; \
+	UBSAN_OPTIONS="print_stacktrace=1:$$UBSAN_OPTIONS"; export UBSAN_OPTIONS; \
+	TSAN_OPTIONS="halt_on_error=1:$$TSAN_OPTIONS"; export TSAN_OPTIONS; \
+	LC_ALL=C.UTF-8; export LC_ALL;
+
+EXTRA_DIST += tests/bats-tap $(srcdir)/tests/data
+
+# Layers: upward includes, and policy linked alone
+TESTS += tests/layers.sh
+EXTRA_DIST += tests/layers.sh
+
+# The booted four-node machine (not part of make check: it takes minutes)
+EXTRA_DIST += tests/vm/run tests/vm/image tests/vm/guest tests/vm/suite.bats tests/vm/packages
+check-vm: all
+	$(SHELL) -c 'exec bash $(srcdir)/tests/vm/run "$(abs_top_builddir)"'
+.PHONY: check-vm
