@@ -27,6 +27,8 @@ typedef struct TopologyNode {
         uint64_t memory;  /* bytes; 0: memory-less */
         uint64_t free;    /* bytes free right now; UINT64_MAX unknown (recorded machines) */
         bool allowed;     /* memory may be taken from it (cpuset.mems of the planning process) */
+        bool ordinary;    /* plain system memory; false: a device's or persistent memory, last choice for host pages */
+        char *kind;       /* hwloc's word for it: "DRAM", "HBM", "NVM", "GPUMemory"; NULL unknown */
         double bandwidth; /* local, MiB/s from memory attributes; NAN unknown */
         double latency;   /* local, ns from memory attributes; NAN unknown */
 } TopologyNode;
@@ -36,7 +38,7 @@ typedef struct TopologyPci {
         unsigned vendor, device, class; /* class: 16 bits, 0x1200 processing accelerator */
         unsigned node;     /* index into nodes[], TOPOLOGY_NONE when neither the function nor a parent tells */
         Bitset local_cpus; /* empty when unknown */
-        char *root;        /* address of the host bridge's first function below it, or root complex id: shared uplink */
+        char *root;        /* shared uplink: address of the top-most bridge above it, else its root bus "pci0000:00" */
         char *driver;      /* NULL unknown */
 } TopologyPci;
 
@@ -68,5 +70,6 @@ static inline double topology_distance(const Topology *t, unsigned a, unsigned b
 }
 /* Node indices by distance from `from`, nearest first (ties by os number); order has n_nodes entries. */
 void topology_nodes_by_distance(const Topology *t, unsigned from, unsigned *order);
-/* The node nearest to `from` that has memory and is allowed; TOPOLOGY_NONE if there is none at all. */
+/* The node nearest to `from` that has memory and is allowed, ordinary memory before any other; TOPOLOGY_NONE if there
+ * is none at all. */
 unsigned topology_memory_node(const Topology *t, unsigned from);
