@@ -23,17 +23,16 @@
 #define _pure_ __attribute__((__pure__))
 
 #define ELEMENTSOF(a) (sizeof(a) / sizeof((a)[0]))
-#define MIN(a, b)                                                                                                      \
+#define UNIQUE_PASTE(name, q) name##q
+#define UNIQUE(name, q) UNIQUE_PASTE(name, q)
+/* Each use has variables of its own (q counts), so that MIN(MIN(a, b), c) shadows nothing. */
+#define MIN(a, b) COMPARE_PICK(__COUNTER__, <, a, b)
+#define MAX(a, b) COMPARE_PICK(__COUNTER__, >, a, b)
+#define COMPARE_PICK(q, op, a, b)                                                                                      \
         ({                                                                                                             \
-                __typeof__(a) _a = (a);                                                                                \
-                __typeof__(b) _b = (b);                                                                                \
-                _a < _b ? _a : _b;                                                                                     \
-        })
-#define MAX(a, b)                                                                                                      \
-        ({                                                                                                             \
-                __typeof__(a) _a = (a);                                                                                \
-                __typeof__(b) _b = (b);                                                                                \
-                _a > _b ? _a : _b;                                                                                     \
+                __typeof__(a) UNIQUE(_a, q) = (a);                                                                     \
+                __typeof__(b) UNIQUE(_b, q) = (b);                                                                     \
+                UNIQUE(_a, q) op UNIQUE(_b, q) ? UNIQUE(_a, q) : UNIQUE(_b, q);                                        \
         })
 /* Three-way comparison, for qsort and for ordered decisions. */
 #define CMP(a, b) ((a) < (b) ? -1 : (a) > (b) ? 1 : 0)
