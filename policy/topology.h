@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include <limits.h>
+
 #include "common/bitset.h"
 
 #define TOPOLOGY_NONE UINT_MAX /* no such level, or unknown place */
