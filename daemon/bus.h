@@ -19,6 +19,16 @@
  * /org/qsched1/device/NAME  org.qsched1.Device: Name s Kind s PCI s NUMANode i Memory t Temperature d Power d Health s
  * /org/qsched1/job/NAME     org.qsched1.Job: Name s Priority u Ranks u Matched u
  * /org/qsched1/task/PID     org.qsched1.Task: PID u Name s Job s CPUs s AllowedCPUs s Mems s Devices as Threads u Owner s
+ * GetStatus: {"version":s,"pid":n,"state":"idle|solving","cgroup":"none|v1|hybrid|v2","interval_us":n,
+ *   "machine":{"source":s,"cpus":n,"nodes":n,"online":"0-1","allowed":"0-1","isolated":"","housekeeping":""},
+ *   "devices":[record device],"tasks":[record task, with "owner":s|null,"owner_kind":s,"applied":bool],
+ *   "jobs":[{"name":s,"priority":n,"ranks":n,"matched":n,"uid":n,"confined":bool,"run":bool}],
+ *   "plan":null | the plan in force as by Plan, "last_change":usec realtime or 0, "ticks":n, "queued":n,
+ *   "drift":[{"job":s,"pid":n,"tid":n,"comm":s,"expected":cpus,"found":cpus}],"warnings":[sentences]}
+ * Explain: "tasks": plan tasks with "pid", "energy":{"total":x,"terms":{}}, "reasons":[sentences], "now":record task|null;
+ *   "terms":[{"name","group","unit","weight","value","help"}] value: of the whole plan; "weights":{"alpha","beta","gamma","delta"}
+ * Apply and Run of what is infeasible: Apply answers with the plan ("feasible":false, no "outcome"), Run with .Infeasible.
+ * Apply with dry-run: the plan and "dry_run":true, no "outcome". A job without Name= is called "job" (so put the name in).
  * errors: org.qsched1.Error.BadJob, .Infeasible (never for Plan), .NoSuchJob, .NoSuchTask; org.freedesktop.DBus.Error.AccessDenied
  */
 #pragma once
