@@ -11,6 +11,8 @@
 int read_file_at(int dirfd, const char *path, size_t max, char **ret, size_t *ret_size);
 /* As above, but refuses everything except a regular file (-EBADFD: FIFO, socket, device). */
 int read_regular_file(const char *path, size_t max, char **ret, size_t *ret_size);
+/* As above with a sentence "PATH: …" for whatever goes wrong. */
+int read_text_file(const char *path, size_t max, char **ret, size_t *ret_size, char **ret_message);
 /* First line without newline, trailing blanks cut. */
 int read_line_at(int dirfd, const char *path, char **ret);
 int read_u64_at(int dirfd, const char *path, uint64_t *ret);
@@ -18,5 +20,6 @@ int read_u64_at(int dirfd, const char *path, uint64_t *ret);
 int write_file_at(int dirfd, const char *path, const char *text);
 /* Replaces path by text: temporary file beside it, fsync, rename. Old content stays on failure. */
 int write_file_atomic(const char *path, const char *text, mode_t mode);
+/* mkdir -p: path itself (with mode) and what is missing above it (0755). */
 int mkdir_parents(const char *path, mode_t mode);
 char *path_join(const char *a, const char *b); /* NULL on OOM; caller frees */

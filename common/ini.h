@@ -15,6 +15,7 @@
 
 #define INI_FILE_MAX (4U << 20)
 #define INI_VALUE_MAX 900U
+#define INI_ENTRIES_MAX 30000U /* sections and keys of one file */
 
 typedef struct IniItem {
         char *key; /* as written */
@@ -36,7 +37,7 @@ typedef struct Ini {
         size_t n_sections;
 } Ini;
 
-/* text need not be NUL-terminated. On bad input: -EBADMSG and a sentence "LABEL:LINE: …" in *ret_message. */
+/* text need not be NUL-terminated. On bad input: -EBADMSG (-EFBIG above INI_FILE_MAX) and a sentence "LABEL:LINE: …" in *ret_message. */
 int ini_parse(const char *label, const char *text, size_t size, Ini **ret, char **ret_message);
 /* As above from a file; also -ENOENT, -EACCES, -EISDIR, -EBADFD (no regular file), -EFBIG, each with a sentence. */
 int ini_load(const char *path, Ini **ret, char **ret_message);
@@ -50,6 +51,7 @@ DEFINE_CLEANUP(Ini *, ini_free);
 typedef enum ConfigType {
         CONFIG_BOOL,   /* bool */
         CONFIG_UINT,   /* unsigned, min..max */
+        CONFIG_INT,    /* int, min..max; words[i], if any, stands for -1 - i ("auto" for -1) */
         CONFIG_DOUBLE, /* double, min..max */
         CONFIG_USEC,   /* uint64_t microseconds, min..max in microseconds */
         CONFIG_SIZE,   /* uint64_t bytes, powers of 1024 */
@@ -74,5 +76,8 @@ typedef struct ConfigItem {
 /* Fills `target` from the items of one section of the table; keys that the table lacks, values outside min..max are
  * errors: -EBADMSG and "LABEL:LINE: …" with the allowed range. Nothing of *target changes on failure. */
 int config_section_fill(const Ini *ini, const IniSection *section, const ConfigItem *items, void *target, char **ret_message);
+/* Sets what has a default; *target must be zeroed or filled before. A default that its own row refuses is -EINVAL. */
 int config_defaults(const ConfigItem *items, const char *section, void *target);
 void config_done(const ConfigItem *items, const char *section, void *target); /* frees strings, lists and sets */
+/* What the item allows, for people: "1 to 65536", "yes or no", "ok, warning, alarm". NULL on OOM; caller frees. */
+char *config_range(const ConfigItem *item);

@@ -34,3 +34,13 @@ EXTRA_DIST += tests/vm/run tests/vm/image tests/vm/guest tests/vm/suite.bats tes
 check-vm: all
 	$(SHELL) -c 'exec bash $(srcdir)/tests/vm/run "$(abs_top_builddir)"'
 .PHONY: check-vm
+
+# common/
+check_PROGRAMS += tests/unit/test-bitset tests/unit/test-text tests/unit/test-ini
+tests_unit_test_bitset_SOURCES = tests/unit/test-bitset.c
+tests_unit_test_bitset_LDADD = libcommon.la $(CMOCKA_LIBS)
+tests_unit_test_text_SOURCES = tests/unit/test-text.c
+tests_unit_test_text_LDADD = libcommon.la $(CMOCKA_LIBS)
+tests_unit_test_ini_SOURCES = tests/unit/test-ini.c
+tests_unit_test_ini_LDADD = libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-bitset tests/unit/test-text tests/unit/test-ini
