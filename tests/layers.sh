@@ -77,7 +77,11 @@ fi
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 policy=$TOP_BUILDDIR/.libs/libpolicy.a common=$TOP_BUILDDIR/.libs/libcommon.a
-[ -e "$policy" ] || policy=$TOP_BUILDDIR/libpolicy.a common=$TOP_BUILDDIR/libcommon.a
+if [ ! -e "$policy" ] || [ ! -e "$common" ]; then
+        result "not ok" "policy links alone: $policy or $common has not been built"
+        echo "1..$n"
+        exit 1
+fi
 
 # shellcheck disable=SC2086 # lists of words
 link() {
