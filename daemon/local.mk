@@ -1,6 +1,7 @@
 # readers: one kernel or file interface each; ctl uses them too
 noinst_LTLIBRARIES += libreaders.la libdaemon.la
-libreaders_la_SOURCES = daemon/readers/machine.c daemon/readers/machine.h daemon/readers/devices.c daemon/readers/devices.h \
+libreaders_la_SOURCES = daemon/readers/machine.c daemon/readers/machine.h \
+	daemon/readers/machine-check.c daemon/readers/machine-internal.h daemon/readers/machine-topology.c daemon/readers/devices.c daemon/readers/devices.h \
 	daemon/readers/jobfile.c daemon/readers/jobfile.h daemon/readers/cgroup.c daemon/readers/cgroup.h \
 	daemon/readers/tasks.c daemon/readers/tasks.h daemon/readers/process.c daemon/readers/process.h
 libreaders_la_LIBADD = $(HWLOC_LIBS)
