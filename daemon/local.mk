@@ -6,7 +6,7 @@ libreaders_la_SOURCES = daemon/readers/machine.c daemon/readers/machine.h \
 	daemon/readers/tasks.c daemon/readers/tasks.h daemon/readers/process.c daemon/readers/process.h
 libreaders_la_LIBADD = $(HWLOC_LIBS)
 libdaemon_la_SOURCES = daemon/config.c daemon/config.h daemon/collect.c daemon/collect.h daemon/enforce.c daemon/enforce.h \
-	daemon/undo.c daemon/undo.h daemon/manager.c daemon/manager.h daemon/bus.c daemon/bus.h
+	daemon/undo.c daemon/undo-replay.c daemon/undo-internal.h daemon/undo.h daemon/manager.c daemon/manager.h daemon/bus.c daemon/bus.h
 libdaemon_la_LIBADD = $(SYSTEMD_LIBS)
 sbin_PROGRAMS += qschedd
 qschedd_SOURCES = daemon/main.c

@@ -7,7 +7,11 @@
  *   {"t":"cgroup","id":7,"job":"train","pid":81,"start":123,"old":"/user.slice/x","new":"/qsched.slice/…","controller":"cpuset"}
  *   {"t":"dir","id":7,"job":"train","path":"/sys/fs/cgroup/cpuset/qsched.slice/…"}   a directory of ours
  *   {"t":"commit","id":7}     the change stands; without it, start undoes it
+ *   {"t":"abort","id":7}      what it noted has been put back: its entries are as they were before it
+ *   {"t":"boot","boot":"…"}   first line; entries of another boot are void
  *   {"t":"undone","id":7,"job":"train",…}   entries of that job (or of one tid) are done with
+ * An entry may say "committed":true itself (rewritten files have no commit marks). The file is not synced: it need not
+ * outlive the boot, since no mask does. Memory is always what replaying the file gives. One daemon per directory (flock).
  * "all": the old mask equalled the cpuset: what is put back is the all-CPUs mask, so that the task follows its cpuset.
  * The file is compacted (rewritten atomically) when dead entries outnumber live ones. Unreadable lines: the file is set
  * aside as undo.journal.bad-N with a message, the readable entries stay in force.
@@ -28,6 +32,7 @@ typedef struct UndoEntry {
         pid_t tid;
         uint64_t tid_start;
         Bitset old, new; /* UNDO_AFFINITY: first old value wins, new is the latest */
+        Bitset before;   /* the committed `new` that one not yet committed replaced; empty: none */
         bool all;
         char *old_path, *new_path; /* UNDO_CGROUP; new_path also UNDO_DIR */
         char *controller;
@@ -35,7 +40,7 @@ typedef struct UndoEntry {
 
 typedef struct Undo Undo;
 
-/* directory: RUNTIME_DIRECTORY. Messages (set aside, …) are appended to *messages. */
+/* directory: RUNTIME_DIRECTORY. Messages (set aside, …) are appended to *messages. -EBUSY: another daemon has it. */
 int undo_open(const char *directory, char ***messages, Undo **ret);
 Undo *undo_free(Undo *u); /* closes; the file stays */
 DEFINE_CLEANUP(Undo *, undo_free);
@@ -47,8 +52,14 @@ int undo_note_affinity(Undo *u, uint64_t id, const char *job, Process p, pid_t t
 int undo_note_cgroup(Undo *u, uint64_t id, const char *job, Process p, const char *controller, const char *old, const char *new);
 int undo_note_dir(Undo *u, uint64_t id, const char *job, const char *path);
 int undo_commit(Undo *u, uint64_t id);
+int undo_abort(Undo *u, uint64_t id); /* its changes have been put back; memory is right even when the file is full */
 
-/* Live entries, in the order they were made; valid until the next undo_* call that writes. */
-const UndoEntry *undo_entries(const Undo *u, size_t *ret_n);
+/* Live entries, in the order they were made; pointers stay valid until the next undo_entries() or undo_note_*();
+ * undo_forget() only empties the one it is given. */
+const UndoEntry *undo_entries(Undo *u, size_t *ret_n);
 const UndoEntry *undo_find_tid(const Undo *u, pid_t tid, uint64_t tid_start); /* its UNDO_AFFINITY entry or NULL */
+const UndoEntry *undo_find_cgroup(const Undo *u, Process p, const char *controller);
 int undo_forget(Undo *u, const UndoEntry *e); /* undone, or its thread is gone */
+
+/* A journal in memory only, from text (tests, fuzzing): notes fail with -EBADF. *ret_n_bad: unreadable lines. */
+int undo_from_text(const char *text, size_t size, unsigned *ret_n_bad, Undo **ret);

@@ -44,3 +44,10 @@ tests_unit_test_text_LDADD = libcommon.la $(CMOCKA_LIBS)
 tests_unit_test_ini_SOURCES = tests/unit/test-ini.c
 tests_unit_test_ini_LDADD = libcommon.la $(CMOCKA_LIBS)
 TESTS += tests/unit/test-bitset tests/unit/test-text tests/unit/test-ini
+
+# Undo journal and enforcement, on real processes
+check_PROGRAMS += tests/unit/test-undo
+tests_unit_test_undo_SOURCES = tests/unit/test-undo.c
+tests_unit_test_undo_LDADD = libdaemon.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-undo
+EXTRA_DIST += tests/fuzz/fuzz-undo.c tests/fuzz/corpus/undo

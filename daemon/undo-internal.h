@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The two halves of the undo journal: undo.c owns the file, undo-replay.c what its lines mean in memory. */
+#pragma once
+
+#include <jansson.h>
+
+#include "daemon/undo.h"
+
+struct Undo {
+        char *path;
+        int dir_fd; /* holds the lock */
+        int fd;     /* -1: in memory only */
+        off_t size; /* of what was written whole */
+        size_t n_lines, compact_at;
+        char *boot;
+        uint64_t last_id;
+        UndoEntry *entries; /* type _UNDO_MAX: forgotten, until undo_entries() closes the gaps */
+        size_t n_entries, n_allocated, n_dead;
+        size_t *slots; /* tid -> index + 1 into entries; open addressing */
+        size_t n_slots;
+};
+
+/* The effect of one line. -EBADMSG: not one of ours; -ENOMEM. */
+int undo_replay(Undo *u, const json_t *line);
+/* Whole text; bad lines are counted and skipped. */
+int undo_replay_text(Undo *u, const char *text, size_t size, unsigned *ret_n_bad);
+int undo_entry_to_json(const UndoEntry *e, const Bitset *new, bool committed, json_t **ret);
+void undo_clear(Undo *u); /* forgets all in memory */

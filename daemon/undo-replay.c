@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the lines of the undo journal mean. Each change of the entries in memory is made by replaying the line that was
+ * written for it, so a restart arrives at the same entries as the daemon that wrote them.
+ *
+ * Entries are found by tid through a small open-addressing table of indices; a forgotten entry keeps its place (so that
+ * pointers to others stay valid in a loop that forgets) until undo_entries() closes the gaps.
+ */
+#include <errno.h>
+#include <limits.h>
+
+#include "daemon/undo-internal.h"
+
+static void entry_done(UndoEntry *e) {
+        free(e->job);
+        bitset_done(&e->old);
+        bitset_done(&e->new);
+        bitset_done(&e->before);
+        free(e->old_path);
+        free(e->new_path);
+        free(e->controller);
+        *e = (UndoEntry){ .type = _UNDO_MAX };
+}
+
+static size_t slot_of(const Undo *u, pid_t tid) {
+        return ((uint32_t) tid * 2654435761U) & (u->n_slots - 1);
+}
+
+static void slot_add(Undo *u, size_t index) {
+        size_t s = slot_of(u, u->entries[index].tid);
+
+        while (u->slots[s] != 0)
+                s = (s + 1) & (u->n_slots - 1);
+        u->slots[s] = index + 1;
+}
+
+static void slots_fill(Undo *u) {
+        memset(u->slots, 0, u->n_slots * sizeof(*u->slots));
+        for (size_t i = 0; i < u->n_entries; i++)
+                if (u->entries[i].type == UNDO_AFFINITY)
+                        slot_add(u, i);
+}
+
+static int slots_grow(Undo *u) {
+        size_t n = u->n_slots ? u->n_slots * 2 : 256, *slots;
+
+        if (u->n_slots > 2 * (u->n_entries + 1))
+                return 0;
+        slots = calloc(n, sizeof(*slots));
+        if (!slots)
+                return -ENOMEM;
+        free(u->slots);
+        u->slots = slots;
+        u->n_slots = n;
+        slots_fill(u);
+        return 0;
+}
+
+static UndoEntry *entry_add(Undo *u) {
+        if (u->n_entries == u->n_allocated) {
+                size_t n = u->n_allocated ? u->n_allocated * 2 : 64;
+                UndoEntry *e = reallocarray(u->entries, n, sizeof(*e));
+
+                if (!e)
+                        return NULL;
+                u->entries = e;
+                u->n_allocated = n;
+        }
+        if (slots_grow(u) < 0)
+                return NULL;
+        u->entries[u->n_entries] = (UndoEntry){ .type = _UNDO_MAX };
+        return &u->entries[u->n_entries];
+}
+
+static UndoEntry *find_tid(const Undo *u, pid_t tid, uint64_t tid_start) {
+        if (u->n_slots == 0)
+                return NULL;
+        for (size_t s = slot_of(u, tid); u->slots[s] != 0; s = (s + 1) & (u->n_slots - 1)) {
+                UndoEntry *e = &u->entries[u->slots[s] - 1];
+
+                if (e->type == UNDO_AFFINITY && e->tid == tid && e->tid_start == tid_start)
+                        return e;
+        }
+        return NULL;
+}
+
+static UndoEntry *find_cgroup(const Undo *u, Process p, const char *controller) {
+        for (size_t i = 0; i < u->n_entries; i++) {
+                UndoEntry *e = &u->entries[i];
+
+                if (e->type == UNDO_CGROUP && e->process.pid == p.pid && e->process.start_time == p.start_time &&
+                    streq(e->controller, controller))
+                        return e;
+        }
+        return NULL;
+}
+
+static UndoEntry *find_dir(const Undo *u, const char *path) {
+        for (size_t i = 0; i < u->n_entries; i++)
+                if (u->entries[i].type == UNDO_DIR && streq(u->entries[i].new_path, path))
+                        return &u->entries[i];
+        return NULL;
+}
+
+static void entry_forget(Undo *u, UndoEntry *e) {
+        entry_done(e);
+        u->n_dead++;
+}
+
+const UndoEntry *undo_find_tid(const Undo *u, pid_t tid, uint64_t tid_start) {
+        return find_tid(u, tid, tid_start);
+}
+
+const UndoEntry *undo_find_cgroup(const Undo *u, Process p, const char *controller) {
+        return find_cgroup(u, p, controller);
+}
+
+const UndoEntry *undo_entries(Undo *u, size_t *ret_n) {
+        if (u->n_dead > 0) {
+                size_t n = 0;
+
+                for (size_t i = 0; i < u->n_entries; i++)
+                        if (u->entries[i].type != _UNDO_MAX)
+                                u->entries[n++] = u->entries[i];
+                u->n_entries = n;
+                u->n_dead = 0;
+                slots_fill(u);
+        }
+        *ret_n = u->n_entries;
+        return u->entries;
+}
+
+void undo_clear(Undo *u) {
+        for (size_t i = 0; i < u->n_entries; i++)
+                entry_done(&u->entries[i]);
+        u->n_entries = u->n_dead = 0;
+        if (u->n_slots > 0)
+                slots_fill(u);
+}
+
+/* Members of a line: 0 or -EBADMSG. */
+
+static int member_number(const json_t *o, const char *name, uint64_t max, uint64_t *ret) {
+        const json_t *v = json_object_get(o, name);
+
+        if (!json_is_integer(v) || json_integer_value(v) < 0 || (uint64_t) json_integer_value(v) > max)
+                return -EBADMSG;
+        *ret = json_integer_value(v);
+        return 0;
+}
+
+static int member_pid(const json_t *o, const char *name, pid_t *ret) {
+        uint64_t v;
+
+        if (member_number(o, name, INT_MAX, &v) < 0 || v == 0)
+                return -EBADMSG;
+        *ret = v;
+        return 0;
+}
+
+static int member_process(const json_t *o, Process *ret) {
+        if (member_pid(o, "pid", &ret->pid) < 0)
+                return -EBADMSG;
+        return member_number(o, "start", INT64_MAX, &ret->start_time);
+}
+
+static int member_string(const json_t *o, const char *name, char **ret) {
+        const char *s = json_string_value(json_object_get(o, name));
+
+        if (!s)
+                return -EBADMSG;
+        *ret = strdup(s);
+        return *ret ? 0 : -ENOMEM;
+}
+
+static int member_set(const json_t *o, const char *name, Bitset *ret) {
+        const char *s = json_string_value(json_object_get(o, name));
+        int r;
+
+        if (!s)
+                return -EBADMSG;
+        r = bitset_parse(s, ret);
+        if (r == -ENOMEM)
+                return r;
+        return r < 0 || bitset_isempty(ret) ? -EBADMSG : 0;
+}
+
+static int member_common(Undo *u, const json_t *o, UndoEntry *e) {
+        int r = member_number(o, "id", INT64_MAX - 1, &e->id);
+
+        if (r < 0)
+                return r;
+        e->committed = json_is_true(json_object_get(o, "committed"));
+        u->last_id = MAX(u->last_id, e->id);
+        return member_string(o, "job", &e->job);
+}
+
+/* A second note on the same thing: its old value is the first one's. Takes what it needs from `from`. */
+static void entry_renew(UndoEntry *e, UndoEntry *from) {
+        if (e->type == UNDO_AFFINITY) {
+                if (from->committed)
+                        bitset_zero(&e->before);
+                else if (e->committed) {
+                        bitset_done(&e->before);
+                        e->before = e->new;
+                        e->new = BITSET_EMPTY;
+                }
+                bitset_done(&e->new);
+                e->new = from->new;
+                from->new = BITSET_EMPTY;
+        }
+        if (e->type == UNDO_CGROUP) {
+                free(e->new_path);
+                e->new_path = TAKE_PTR(from->new_path);
+        }
+        free(e->job);
+        e->job = TAKE_PTR(from->job);
+        e->id = from->id;
+        e->committed = from->committed;
+}
+
+static int replay_entry(Undo *u, UndoEntry *e, UndoEntry *known, int r) {
+        if (r >= 0 && !known) {
+                UndoEntry *n = entry_add(u);
+
+                if (n) {
+                        *n = *e;
+                        u->n_entries++;
+                        if (n->type == UNDO_AFFINITY)
+                                slot_add(u, u->n_entries - 1);
+                        return 0;
+                }
+                r = -ENOMEM;
+        } else if (r >= 0)
+                entry_renew(known, e);
+        entry_done(e);
+        return r;
+}
+
+static int replay_affinity(Undo *u, const json_t *o) {
+        UndoEntry e = { .type = UNDO_AFFINITY };
+        int r = member_common(u, o, &e);
+
+        if (r >= 0)
+                r = member_process(o, &e.process);
+        if (r >= 0)
+                r = member_pid(o, "tid", &e.tid);
+        if (r >= 0)
+                r = member_number(o, "tid_start", INT64_MAX, &e.tid_start);
+        if (r >= 0)
+                r = member_set(o, "old", &e.old);
+        if (r >= 0)
+                r = member_set(o, "new", &e.new);
+        e.all = json_is_true(json_object_get(o, "all"));
+        return replay_entry(u, &e, r < 0 ? NULL : find_tid(u, e.tid, e.tid_start), r);
+}
+
+static int replay_cgroup(Undo *u, const json_t *o) {
+        UndoEntry e = { .type = UNDO_CGROUP };
+        int r = member_common(u, o, &e);
+
+        if (r >= 0)
+                r = member_process(o, &e.process);
+        if (r >= 0)
+                r = member_string(o, "old", &e.old_path);
+        if (r >= 0)
+                r = member_string(o, "new", &e.new_path);
+        if (r >= 0)
+                r = member_string(o, "controller", &e.controller);
+        return replay_entry(u, &e, r < 0 ? NULL : find_cgroup(u, e.process, e.controller), r);
+}
+
+static int replay_dir(Undo *u, const json_t *o) {
+        UndoEntry e = { .type = UNDO_DIR };
+        int r = member_common(u, o, &e);
+
+        if (r >= 0)
+                r = member_string(o, "path", &e.new_path);
+        if (r >= 0 && e.new_path[0] != '/')
+                r = -EBADMSG;
+        return replay_entry(u, &e, r < 0 ? NULL : find_dir(u, e.new_path), r);
+}
+
+static int replay_commit(Undo *u, const json_t *o) {
+        uint64_t id;
+
+        if (member_number(o, "id", INT64_MAX - 1, &id) < 0)
+                return -EBADMSG;
+        for (size_t i = 0; i < u->n_entries; i++) {
+                UndoEntry *e = &u->entries[i];
+
+                if (e->type == _UNDO_MAX || e->id != id)
+                        continue;
+                e->committed = true;
+                bitset_zero(&e->before);
+        }
+        return 0;
+}
+
+static int replay_abort(Undo *u, const json_t *o) {
+        uint64_t id;
+
+        if (member_number(o, "id", INT64_MAX - 1, &id) < 0)
+                return -EBADMSG;
+        for (size_t i = 0; i < u->n_entries; i++) {
+                UndoEntry *e = &u->entries[i];
+
+                if (e->type == _UNDO_MAX || e->id != id || e->committed || e->type == UNDO_DIR)
+                        continue; /* directories stay noted until they are removed */
+                if (bitset_isempty(&e->before)) {
+                        entry_forget(u, e);
+                        continue;
+                }
+                bitset_done(&e->new);
+                e->new = e->before;
+                e->before = BITSET_EMPTY;
+                e->committed = true;
+        }
+        return 0;
+}
+
+static int replay_undone(Undo *u, const json_t *o) {
+        const char *path = json_string_value(json_object_get(o, "path"));
+        const char *controller = json_string_value(json_object_get(o, "controller"));
+        UndoEntry *e = NULL;
+        uint64_t start;
+        Process p;
+        pid_t tid;
+
+        if (path)
+                e = find_dir(u, path);
+        else if (controller && member_process(o, &p) >= 0)
+                e = find_cgroup(u, p, controller);
+        else if (member_pid(o, "tid", &tid) >= 0 && member_number(o, "tid_start", INT64_MAX, &start) >= 0)
+                e = find_tid(u, tid, start);
+        else
+                return -EBADMSG;
+        if (e)
+                entry_forget(u, e);
+        return 0;
+}
+
+static int replay_begin(Undo *u, const json_t *o) {
+        uint64_t id;
+
+        if (member_number(o, "id", INT64_MAX - 1, &id) < 0)
+                return -EBADMSG;
+        u->last_id = MAX(u->last_id, id);
+        return 0;
+}
+
+static int replay_boot(Undo *u, const json_t *o) {
+        char *boot = NULL;
+        int r = member_string(o, "boot", &boot);
+
+        if (r < 0)
+                return r;
+        free(u->boot);
+        u->boot = boot;
+        return 0;
+}
+
+static const struct {
+        const char *name;
+        int (*replay)(Undo *u, const json_t *o);
+} kinds[] = {
+        { "begin", replay_begin },   { "affinity", replay_affinity }, { "cgroup", replay_cgroup }, { "dir", replay_dir },
+        { "commit", replay_commit }, { "abort", replay_abort },       { "undone", replay_undone }, { "boot", replay_boot },
+};
+
+int undo_replay(Undo *u, const json_t *line) {
+        const char *t = json_string_value(json_object_get(line, "t"));
+
+        for (size_t i = 0; t && i < ELEMENTSOF(kinds); i++)
+                if (streq(t, kinds[i].name))
+                        return kinds[i].replay(u, line);
+        return -EBADMSG;
+}
+
+int undo_replay_text(Undo *u, const char *text, size_t size, unsigned *ret_n_bad) {
+        unsigned n_bad = 0;
+
+        while (size > 0) {
+                const char *end = memchr(text, '\n', size);
+                size_t n = end ? (size_t) (end - text) : size;
+                /* The newline is the end of a write: a line without one was cut off. */
+                json_t *o = end ? json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
+                int r = o ? undo_replay(u, o) : -EBADMSG;
+
+                json_decref(o);
+                if (r == -ENOMEM)
+                        return r;
+                if (r < 0)
+                        n_bad++;
+                u->n_lines++;
+                n = MIN(n + 1, size);
+                text += n;
+                size -= n;
+        }
+        *ret_n_bad = n_bad;
+        return 0;
+}
+
+static int affinity_to_json(const UndoEntry *e, const Bitset *new, json_t **ret) {
+        _cleanup_free_ char *old_text = NULL, *new_text = NULL;
+        int r = bitset_format(&e->old, &old_text);
+
+        if (r >= 0)
+                r = bitset_format(new, &new_text);
+        if (r < 0)
+                return r;
+        *ret = json_pack("{s:s, s:I, s:s, s:i, s:I, s:i, s:I, s:s, s:s, s:b}", "t", "affinity", "id", (json_int_t) e->id, "job",
+                         strempty(e->job), "pid", e->process.pid, "start", (json_int_t) e->process.start_time, "tid", e->tid,
+                         "tid_start", (json_int_t) e->tid_start, "old", old_text, "new", new_text, "all", e->all);
+        return *ret ? 0 : -EINVAL;
+}
+
+int undo_entry_to_json(const UndoEntry *e, const Bitset *new, bool committed, json_t **ret) {
+        json_t *o = NULL;
+        int r = 0;
+
+        if (e->type == UNDO_AFFINITY)
+                r = affinity_to_json(e, new, &o);
+        else if (e->type == UNDO_CGROUP)
+                o = json_pack("{s:s, s:I, s:s, s:i, s:I, s:s, s:s, s:s}", "t", "cgroup", "id", (json_int_t) e->id, "job",
+                              strempty(e->job), "pid", e->process.pid, "start", (json_int_t) e->process.start_time, "old",
+                              e->old_path, "new", e->new_path, "controller", e->controller);
+        else
+                o = json_pack("{s:s, s:I, s:s, s:s}", "t", "dir", "id", (json_int_t) e->id, "job", strempty(e->job), "path",
+                              e->new_path);
+        if (r < 0)
+                return r;
+        if (!o) /* a name that is no UTF-8 cannot be noted, so it is not changed either */
+                return -EINVAL;
+        if (committed && json_object_set_new(o, "committed", json_true()) < 0) {
+                json_decref(o);
+                return -ENOMEM;
+        }
+        *ret = o;
+        return 0;
+}

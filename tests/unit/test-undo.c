@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The undo journal on a real file: what survives a restart, what a bad or full file does, that it does not grow. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "common/fileio.h"
+#include "daemon/undo.h"
+
+typedef struct Fixture {
+        char dir[64];
+        char *journal;
+        Undo *undo;
+        char **messages;
+} Fixture;
+
+static void remove_tree(const char *dir) {
+        _cleanup_free_ char *command = NULL;
+
+        assert_true(asprintf(&command, "rm -rf '%s'", dir) > 0);
+        assert_int_equal(system(command), 0);
+}
+
+static int setup(void **state) {
+        Fixture *f = calloc(1, sizeof(*f));
+
+        strcpy(f->dir, "/tmp/qsched-undo-XXXXXX");
+        if (!mkdtemp(f->dir))
+                return -1;
+        f->journal = path_join(f->dir, "undo.journal");
+        *state = f;
+        return undo_open(f->dir, &f->messages, &f->undo);
+}
+
+static int teardown(void **state) {
+        Fixture *f = *state;
+
+        undo_free(f->undo);
+        strv_free(f->messages);
+        remove_tree(f->dir);
+        free(f->journal);
+        free(f);
+        return 0;
+}
+
+static void reopen(Fixture *f) {
+        f->undo = undo_free(f->undo);
+        f->messages = strv_free(f->messages);
+        assert_int_equal(undo_open(f->dir, &f->messages, &f->undo), 0);
+}
+
+static off_t size_of(const Fixture *f) {
+        struct stat st;
+
+        return stat(f->journal, &st) < 0 ? -1 : st.st_size;
+}
+
+static size_t count(Undo *u) {
+        size_t n;
+
+        undo_entries(u, &n);
+        return n;
+}
+
+static int note(Undo *u, uint64_t id, const char *job, pid_t tid, const char *old, const char *new) {
+        Bitset o = BITSET_EMPTY, n = BITSET_EMPTY;
+        int r;
+
+        assert_int_equal(bitset_parse(old, &o), 0);
+        assert_int_equal(bitset_parse(new, &n), 0);
+        r = undo_note_affinity(u, id, job, (Process){ 80, 1234 }, tid, 1000 + (uint64_t) tid, &o, &n, tid % 2 == 0);
+        bitset_done(&o);
+        bitset_done(&n);
+        return r;
+}
+
+static void assert_set(const Bitset *b, const char *text) {
+        _cleanup_free_ char *s = NULL;
+
+        assert_int_equal(bitset_format(b, &s), 0);
+        assert_string_equal(s, text);
+}
+
+static void test_restart(void **state) {
+        Fixture *f = *state;
+        const UndoEntry *e;
+        uint64_t a, b;
+
+        assert_int_equal(undo_begin(f->undo, "train", &a), 0);
+        assert_int_equal(note(f->undo, a, "train", 80, "0-7", "0-1"), 0);
+        assert_int_equal(note(f->undo, a, "train", 83, "0-7", "0-1"), 0);
+        assert_int_equal(undo_note_cgroup(f->undo, a, "train", (Process){ 80, 1234 }, "cpuset", "/", "/qsched.slice/x"), 0);
+        assert_int_equal(undo_note_dir(f->undo, a, "train", "/sys/fs/cgroup/cpuset/qsched.slice/x"), 0);
+        assert_int_equal(undo_commit(f->undo, a), 0);
+        assert_int_equal(undo_begin(f->undo, "other", &b), 0);
+        assert_true(b > a);
+        assert_int_equal(note(f->undo, b, "other", 90, "2", "3"), 0);
+        reopen(f);
+
+        assert_null(f->messages);
+        assert_int_equal(count(f->undo), 5);
+        e = undo_find_tid(f->undo, 83, 1083);
+        assert_non_null(e);
+        assert_true(e->committed);
+        assert_false(e->all);
+        assert_string_equal(e->job, "train");
+        assert_int_equal(e->process.pid, 80);
+        assert_set(&e->old, "0-7");
+        assert_set(&e->new, "0-1");
+        assert_true(undo_find_tid(f->undo, 80, 1080)->all);
+        assert_null(undo_find_tid(f->undo, 83, 1084)); /* another thread that got the number */
+        assert_false(undo_find_tid(f->undo, 90, 1090)->committed);
+        e = undo_find_cgroup(f->undo, (Process){ 80, 1234 }, "cpuset");
+        assert_non_null(e);
+        assert_string_equal(e->old_path, "/");
+        assert_null(undo_find_cgroup(f->undo, (Process){ 80, 1235 }, "cpuset"));
+
+        assert_int_equal(undo_begin(f->undo, "third", &a), 0);
+        assert_true(a > b);
+}
+
+static void test_first_old_wins(void **state) {
+        Fixture *f = *state;
+        const UndoEntry *e;
+        uint64_t id;
+
+        assert_int_equal(undo_begin(f->undo, "a", &id), 0);
+        assert_int_equal(note(f->undo, id, "a", 81, "0-7", "0-1"), 0);
+        assert_int_equal(undo_commit(f->undo, id), 0);
+        assert_int_equal(undo_begin(f->undo, "a", &id), 0);
+        assert_int_equal(note(f->undo, id, "a", 81, "0-1", "2-3"), 0);
+        for (int i = 0; i < 2; i++) {
+                e = undo_find_tid(f->undo, 81, 1081);
+                assert_set(&e->old, "0-7");
+                assert_set(&e->new, "2-3");
+                assert_set(&e->before, "0-1");
+                assert_false(e->committed);
+                reopen(f);
+        }
+        assert_int_equal(undo_commit(f->undo, id), 0);
+        e = undo_find_tid(f->undo, 81, 1081);
+        assert_true(e->committed);
+        assert_true(bitset_isempty(&e->before));
+        assert_int_equal(count(f->undo), 1);
+}
+
+static void test_abort(void **state) {
+        Fixture *f = *state;
+        uint64_t id;
+
+        assert_int_equal(undo_begin(f->undo, "a", &id), 0);
+        assert_int_equal(note(f->undo, id, "a", 81, "0-7", "0-1"), 0);
+        assert_int_equal(undo_commit(f->undo, id), 0);
+        assert_int_equal(undo_begin(f->undo, "a", &id), 0);
+        assert_int_equal(note(f->undo, id, "a", 81, "0-1", "2-3"), 0);
+        assert_int_equal(note(f->undo, id, "a", 82, "0-7", "2-3"), 0);
+        assert_int_equal(undo_abort(f->undo, id), 0);
+        for (int i = 0; i < 2; i++) {
+                assert_int_equal(count(f->undo), 1);
+                assert_set(&undo_find_tid(f->undo, 81, 1081)->new, "0-1");
+                assert_set(&undo_find_tid(f->undo, 81, 1081)->old, "0-7");
+                assert_true(undo_find_tid(f->undo, 81, 1081)->committed);
+                assert_null(undo_find_tid(f->undo, 82, 1082));
+                reopen(f);
+        }
+}
+
+static void test_forget_empties(void **state) {
+        Fixture *f = *state;
+        const UndoEntry *e;
+        uint64_t id;
+        size_t n;
+
+        assert_int_equal(undo_begin(f->undo, "a", &id), 0);
+        for (pid_t t = 1; t <= 5; t++)
+                assert_int_equal(note(f->undo, id, "a", t, "0-7", "0-1"), 0);
+        assert_int_equal(undo_commit(f->undo, id), 0);
+        e = undo_entries(f->undo, &n);
+        assert_int_equal(n, 5);
+        /* Pointers to the others stay good while one forgets. */
+        assert_int_equal(undo_forget(f->undo, &e[3]), 0);
+        assert_int_equal(undo_forget(f->undo, &e[1]), 0);
+        assert_int_equal(e[4].tid, 5);
+        reopen(f);
+        e = undo_entries(f->undo, &n);
+        assert_int_equal(n, 3);
+        assert_int_equal(e[0].tid, 1);
+        assert_int_equal(e[1].tid, 3);
+        assert_int_equal(e[2].tid, 5);
+        for (size_t i = 0; i < 3; i++)
+                assert_int_equal(undo_forget(f->undo, &e[i]), 0);
+        assert_int_equal(size_of(f), 0);
+}
+
+static void test_growth(void **state) {
+        Fixture *f = *state;
+        off_t largest = 0;
+        uint64_t id;
+
+        for (unsigned round = 0; round < 300; round++) {
+                assert_int_equal(undo_begin(f->undo, "a", &id), 0);
+                for (pid_t t = 1; t <= 10; t++)
+                        assert_int_equal(note(f->undo, id, "a", t, "0-7", round % 2 ? "0-1" : "2-3"), 0);
+                assert_int_equal(undo_commit(f->undo, id), 0);
+                largest = MAX(largest, size_of(f));
+        }
+        assert_true(largest < 100000); /* 3,600 lines of about 150 bytes would be 540,000 */
+        assert_true(largest > 10000);
+        reopen(f);
+        assert_null(f->messages);
+        assert_int_equal(count(f->undo), 10);
+        assert_true(undo_find_tid(f->undo, 7, 1007)->committed);
+        assert_set(&undo_find_tid(f->undo, 7, 1007)->new, "0-1");
+        assert_set(&undo_find_tid(f->undo, 7, 1007)->old, "0-7");
+}
+
+static void test_many(void **state) {
+        Fixture *f = *state;
+        uint64_t id;
+
+        assert_int_equal(undo_begin(f->undo, "a", &id), 0);
+        for (pid_t t = 1; t <= 20000; t++)
+                assert_int_equal(note(f->undo, id, "a", t, "0-127", "0-11,64-75"), 0);
+        assert_int_equal(undo_commit(f->undo, id), 0);
+        reopen(f);
+        assert_int_equal(count(f->undo), 20000);
+        for (pid_t t = 1; t <= 20000; t++)
+                assert_int_equal(undo_find_tid(f->undo, t, 1000 + (uint64_t) t)->tid, t);
+}
+
+static void add_text(const Fixture *f, const char *text) {
+        _cleanup_close_ int fd = open(f->journal, O_WRONLY | O_APPEND);
+
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+}
+
+static void test_bad_lines(void **state) {
+        static const char *const bad[] = {
+                "rubbish\n",
+                "{\"t\":\"nonsense\"}\n",
+                "[1]\n",
+                "\n",
+                "{\"t\":\"affinity\",\"id\":1,\"job\":\"a\",\"pid\":-5,\"start\":1,\"tid\":1,\"tid_start\":1,\"old\":\"0\",\"new\":\"1\"}\n",
+                "{\"t\":\"affinity\",\"id\":1,\"job\":\"a\",\"pid\":5,\"start\":1,\"tid\":1,\"tid_start\":1,\"old\":\"\",\"new\":\"1\"}\n",
+                "{\"t\":\"affinity\",\"id\":1,\"job\":\"a\",\"pid\":5,\"start\":1,\"tid\":1,\"tid_start\":1,\"old\":\"0-x\",\"new\":\"1\"}\n",
+                "{\"t\":\"affinity\",\"id\":1e3,\"job\":\"a\",\"pid\":5,\"start\":1,\"tid\":1,\"tid_start\":1,\"old\":\"0\",\"new\":\"1\"}\n",
+                "{\"t\":\"dir\",\"id\":1,\"job\":\"a\",\"path\":\"relative\"}\n",
+                "{\"t\":\"commit\"}\n",
+                "{\"t\":\"affinity\",\"id\":9,\"job\":\"a\",\"pid\":5", /* cut off */
+        };
+        Fixture *f = *state;
+        _cleanup_free_ char *aside = NULL;
+        uint64_t id;
+
+        assert_int_equal(undo_begin(f->undo, "a", &id), 0);
+        assert_int_equal(note(f->undo, id, "a", 81, "0-7", "0-1"), 0);
+        assert_int_equal(undo_commit(f->undo, id), 0);
+        for (unsigned i = 0; i < ELEMENTSOF(bad); i++) {
+                add_text(f, bad[i]);
+                reopen(f);
+                assert_int_equal(strv_length(f->messages), 1);
+                assert_non_null(strstr(f->messages[0], "set aside"));
+                free(aside);
+                assert_true(asprintf(&aside, "%s.bad-%u", f->journal, i + 1) > 0);
+                assert_int_equal(access(aside, F_OK), 0);
+                assert_non_null(strstr(f->messages[0], aside));
+                assert_int_equal(count(f->undo), 1);
+                assert_true(undo_find_tid(f->undo, 81, 1081)->committed);
+                reopen(f); /* the bad lines are gone from the file itself */
+                assert_null(f->messages);
+                assert_int_equal(count(f->undo), 1);
+        }
+}
+
+static void test_not_a_file(void **state) {
+        Fixture *f = *state;
+
+        for (int i = 0; i < 2; i++) {
+                f->undo = undo_free(f->undo);
+                assert_int_equal(unlink(f->journal), 0);
+                assert_int_equal(i == 0 ? mkfifo(f->journal, 0600) : mkdir(f->journal, 0700), 0);
+                reopen(f);
+                assert_int_equal(strv_length(f->messages), 1);
+                assert_int_equal(count(f->undo), 0);
+        }
+}
+
+static void test_other_boot(void **state) {
+        Fixture *f = *state;
+        _cleanup_free_ char *text = NULL;
+        char *boot;
+        uint64_t id;
+
+        assert_int_equal(undo_begin(f->undo, "a", &id), 0);
+        assert_int_equal(note(f->undo, id, "a", 81, "0-7", "0-1"), 0);
+        assert_int_equal(undo_commit(f->undo, id), 0);
+        assert_int_equal(read_regular_file(f->journal, 1 << 20, &text, NULL), 0);
+        boot = strstr(text, "\"boot\":\"");
+        assert_non_null(boot);
+        boot[8] = boot[8] == '0' ? '1' : '0';
+        assert_int_equal(write_file_atomic(f->journal, text, 0600), 0);
+        reopen(f);
+        assert_int_equal(count(f->undo), 0);
+        assert_int_equal(strv_length(f->messages), 1);
+        assert_non_null(strstr(f->messages[0], "earlier boot"));
+        reopen(f);
+        assert_null(f->messages);
+}
+
+static void test_lock(void **state) {
+        Fixture *f = *state;
+        Undo *second = NULL;
+
+        assert_int_equal(undo_open(f->dir, &f->messages, &second), -EBUSY);
+        assert_null(second);
+}
+
+static void test_full_disk(void **state) {
+        Fixture *f = *state;
+        off_t before;
+        uint64_t id;
+        size_t n;
+        int r = 0;
+
+        if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+                print_message("a full disk: needs root and a mount namespace of its own\n");
+                skip();
+        }
+        f->undo = undo_free(f->undo);
+        assert_int_equal(mount("tmpfs", f->dir, "tmpfs", 0, "size=8k"), 0);
+        reopen(f);
+        assert_int_equal(undo_begin(f->undo, "a", &id), 0);
+        for (n = 0; n < 1000 && r == 0; n++)
+                r = note(f->undo, id, "a", (pid_t) n + 1, "0-7", "0-1");
+        n--;
+        assert_int_equal(r, -ENOSPC);
+        assert_true(n > 10);
+        before = size_of(f);
+        assert_int_equal(count(f->undo), n); /* what could not be written is not believed either */
+        assert_int_equal(note(f->undo, id, "a", 5000, "0-7", "0-1"), -ENOSPC);
+        assert_int_equal(size_of(f), before);
+        reopen(f);
+        assert_null(f->messages); /* no half line was left */
+        assert_int_equal(count(f->undo), n);
+
+        (void) undo_abort(f->undo, id); /* all that was noted is undone: room again without any */
+        assert_int_equal(count(f->undo), 0);
+        assert_int_equal(size_of(f), 0);
+        assert_int_equal(undo_begin(f->undo, "a", &id), 0);
+        f->undo = undo_free(f->undo);
+        assert_int_equal(umount(f->dir), 0);
+}
+
+static void test_write_error(void **state) {
+        Fixture *f = *state;
+        Undo *u = NULL;
+        unsigned n_bad;
+        uint64_t id;
+
+        /* No file behind it: nothing may be changed, so nothing is noted. */
+        f->undo = undo_free(f->undo);
+        assert_int_equal(undo_from_text("", 0, &n_bad, &u), 0);
+        assert_int_equal(undo_begin(u, "a", &id), -EBADF);
+        assert_int_equal(note(u, 1, "a", 81, "0", "1"), -EBADF);
+        assert_int_equal(count(u), 0);
+        undo_free(u);
+}
+
+static void test_unwritable(void **state) {
+        Fixture *f = *state;
+        Undo *u = NULL;
+
+        assert_int_equal(undo_open("/proc/nowhere/run", &f->messages, &u), -ENOENT);
+        assert_int_equal(undo_open(f->journal, &f->messages, &u), -ENOTDIR);
+        assert_null(u);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_restart, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_first_old_wins, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_abort, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_forget_empties, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_growth, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_many, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_bad_lines, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_not_a_file, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_other_boot, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_write_error, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_unwritable, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
