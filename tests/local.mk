@@ -51,3 +51,8 @@ tests_unit_test_undo_SOURCES = tests/unit/test-undo.c
 tests_unit_test_undo_LDADD = libdaemon.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
 TESTS += tests/unit/test-undo
 EXTRA_DIST += tests/fuzz/fuzz-undo.c tests/fuzz/corpus/undo
+
+# For ./dev check, which runs a part of them under sanitizers
+print-tests:
+	@echo $(TESTS)
+.PHONY: print-tests
