@@ -56,3 +56,9 @@ EXTRA_DIST += tests/fuzz/fuzz-undo.c tests/fuzz/corpus/undo
 print-tests:
 	@echo $(TESTS)
 .PHONY: print-tests
+
+# QUBO models and solvers
+check_PROGRAMS += tests/unit/test-solvers
+tests_unit_test_solvers_SOURCES = tests/unit/test-solvers.c tests/unit/qubo-models.h
+tests_unit_test_solvers_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-solvers

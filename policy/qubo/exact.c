@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Branch and bound over items, depth first from a good incumbent. For every choice v of an unassigned item the search
+ * keeps twice its least possible cost: 2 * (linear + couplings to what is assigned) + for each other unassigned item
+ * the least coupling of v to any choice of it (either end of a coupling pays half). The sum of the items' least choices
+ * bounds a node. The next item is the one whose second-best choice costs most more than its best.
+ *
+ * Units: bounds are kept doubled, so that the half couplings stay whole numbers.
+ */
+#include <errno.h>
+
+#include "policy/qubo/frame.h"
+
+#define EXACT_MAX_VARIABLES 32768U
+#define INCUMBENT_SWEEPS 400U
+
+/* The least coupling of variable v to any choice of an item; listed by item. */
+typedef struct Least {
+        uint32_t v;
+        int32_t min;
+} Least;
+
+typedef struct Child {
+        uint32_t to;
+        int64_t bound; /* doubled */
+} Child;
+
+typedef struct Level {
+        uint32_t item, next, n_children;
+        bool entered; /* children[next - 1] is assigned */
+        Child *children;
+} Level;
+
+typedef struct Search {
+        const Frame *f;
+        Limit *limit;
+        size_t *least_first; /* by item, n_items + 1 */
+        Least *least;
+        int64_t *now;   /* by variable, doubled: linear + couplings to what is assigned */
+        int64_t *later; /* least couplings to what is not */
+        int64_t fixed; /* of what is assigned, doubled */
+        bool *assigned;
+        uint32_t *held;
+        uint32_t depth;
+        Level *levels;
+        Child *children; /* of all levels, one after the other */
+        size_t n_children;
+        uint32_t *best;
+        int64_t best_energy;
+        uint64_t nodes, max_nodes;
+} Search;
+
+static void search_done(Search *s) {
+        free(s->least_first);
+        free(s->least);
+        free(s->now);
+        free(s->later);
+        free(s->assigned);
+        free(s->held);
+        free(s->levels);
+        free(s->children);
+}
+
+/* The entries of a row that belong to item b: where they end, and their least (0 where one is absent). */
+static size_t segment_min(const Frame *f, size_t k, size_t row_end, uint32_t b, int32_t *ret_min) {
+        uint32_t end = f->first[b] + f->size[b], entries = 0;
+        int32_t min = INT32_MAX;
+
+        for (; k < row_end && f->q->col[k] < end; k++, entries++)
+                min = MIN(min, f->q->val[k]);
+        *ret_min = entries < f->size[b] || f->optional[b] ? MIN(min, 0) : min;
+        return k;
+}
+
+/* Counts (least NULL) or lists what each item costs the variables coupled to it at least. */
+static void list_least(Search *s, size_t *at) {
+        const Frame *f = s->f;
+        const Qubo *q = f->q;
+        int32_t min;
+
+        for (uint32_t v = 0; v < q->n; v++)
+                for (size_t k = q->row[v]; k < q->row[v + 1];) {
+                        uint32_t b = f->item_of[q->col[k]];
+
+                        k = segment_min(f, k, q->row[v + 1], b, &min);
+                        if (min == 0)
+                                continue;
+                        if (s->least) {
+                                s->least[at[b]] = (Least) { .v = v, .min = min };
+                                s->later[v] += min;
+                        }
+                        at[b]++;
+                }
+}
+
+static int least_init(Search *s) {
+        const Frame *f = s->f;
+        _cleanup_free_ size_t *at = calloc((size_t) f->n_items + 1, sizeof(*at));
+
+        s->least_first = calloc((size_t) f->n_items + 1, sizeof(*s->least_first));
+        if (!at || !s->least_first)
+                return -ENOMEM;
+        list_least(s, at);
+        for (uint32_t a = 0; a < f->n_items; a++) {
+                s->least_first[a + 1] = s->least_first[a] + at[a];
+                at[a] = s->least_first[a];
+        }
+        s->least = calloc(s->least_first[f->n_items] + 1, sizeof(*s->least));
+        if (!s->least)
+                return -ENOMEM;
+        list_least(s, at);
+        return 0;
+}
+
+static int search_init(Search *s) {
+        const Frame *f = s->f;
+        size_t items = (size_t) f->n_items + 1;
+
+        s->assigned = calloc(items, sizeof(*s->assigned));
+        s->held = calloc(items, sizeof(*s->held));
+        s->levels = calloc(items, sizeof(*s->levels));
+        s->children = calloc((size_t) f->q->n + items, sizeof(*s->children));
+        s->now = calloc((size_t) f->q->n + 1, sizeof(*s->now));
+        s->later = calloc((size_t) f->q->n + 1, sizeof(*s->later));
+        if (!s->assigned || !s->held || !s->levels || !s->children || !s->now || !s->later)
+                return -ENOMEM;
+        for (uint32_t v = 0; v < f->q->n; v++)
+                s->now[v] = 2 * (int64_t) f->q->linear[v];
+        s->fixed = 2 * f->q->offset;
+        return least_init(s);
+}
+
+/* Gives (sign 1) an item its choice, or takes it back (-1): the others pay their coupling to it, not half the least. */
+static void assign(Search *s, uint32_t item, uint32_t to, int sign) {
+        const Qubo *q = s->f->q;
+
+        for (size_t k = s->least_first[item]; k < s->least_first[item + 1]; k++)
+                s->later[s->least[k].v] -= sign * (int64_t) s->least[k].min;
+        if (to != ITEM_NOTHING) {
+                s->fixed += sign * s->now[to];
+                for (size_t k = q->row[to]; k < q->row[to + 1]; k++)
+                        s->now[q->col[k]] += sign * 2 * (int64_t) q->val[k];
+        }
+        s->assigned[item] = sign > 0;
+        s->held[item] = to;
+}
+
+/* The two least costs of an item's choices. */
+static int64_t two_least(const Search *s, uint32_t a, int64_t *ret_second) {
+        const Frame *f = s->f;
+        int64_t least = f->optional[a] ? 0 : INT64_MAX, second = INT64_MAX;
+
+        for (uint32_t v = f->first[a]; v < f->first[a] + f->size[a]; v++) {
+                int64_t c = s->now[v] + s->later[v];
+
+                if (c < least) {
+                        second = least;
+                        least = c;
+                } else if (c < second)
+                        second = c;
+        }
+        *ret_second = second;
+        return least;
+}
+
+/* The bound of the node, and the item to branch on: where the second-best choice costs most. */
+static int64_t bound_node(const Search *s, uint32_t *ret_item, int64_t *ret_least) {
+        int64_t bound = s->fixed, widest = -1;
+
+        *ret_item = ITEM_NOTHING;
+        for (uint32_t a = 0; a < s->f->n_items; a++) {
+                int64_t second, least;
+
+                if (s->assigned[a])
+                        continue;
+                least = two_least(s, a, &second);
+                bound += least;
+                if (second == INT64_MAX)
+                        second = least >= 0 ? INT64_MAX : INT64_MAX + least; /* one choice only: take it now */
+                if (second - least > widest) {
+                        widest = second - least;
+                        *ret_item = a;
+                        *ret_least = least;
+                }
+        }
+        return bound;
+}
+
+/* Nothing whose bound reaches this can be better: energies are whole, bounds doubled. */
+static bool hopeless(const Search *s, int64_t bound) {
+        return bound > 2 * (s->best_energy - 1);
+}
+
+static int child_cmp(const void *a, const void *b) {
+        const Child *x = a, *y = b;
+
+        return x->bound != y->bound ? CMP(x->bound, y->bound) : CMP(x->to, y->to);
+}
+
+static void add_child(Search *s, Level *l, uint32_t to, int64_t bound) {
+        if (!hopeless(s, bound))
+                l->children[l->n_children++] = (Child) { .to = to, .bound = bound };
+}
+
+/* Opens the node below what is assigned: a new level with the children that can still win, or a new best point. */
+static void open_node(Search *s) {
+        const Frame *f = s->f;
+        Level *l = &s->levels[s->depth];
+        int64_t bound, least = 0;
+        uint32_t item;
+
+        s->nodes++;
+        bound = bound_node(s, &item, &least);
+        if (hopeless(s, bound))
+                return;
+        if (item == ITEM_NOTHING) {
+                s->best_energy = s->fixed / 2;
+                memcpy(s->best, s->held, f->n_items * sizeof(*s->held));
+                return;
+        }
+        *l = (Level) { .item = item, .children = s->children + s->n_children };
+        if (f->optional[item])
+                add_child(s, l, ITEM_NOTHING, bound - least);
+        for (uint32_t v = f->first[item]; v < f->first[item] + f->size[item]; v++)
+                add_child(s, l, v, bound - least + s->now[v] + s->later[v]);
+        if (l->n_children == 0)
+                return;
+        qsort(l->children, l->n_children, sizeof(*l->children), child_cmp);
+        s->n_children += l->n_children;
+        s->depth++;
+}
+
+/* Takes back the child the top level is in and goes into its next; false: none is left, the level is closed. */
+static bool next_child(Search *s) {
+        Level *l = &s->levels[s->depth - 1];
+
+        if (l->entered)
+                assign(s, l->item, l->children[l->next - 1].to, -1);
+        l->entered = l->next < l->n_children && !hopeless(s, l->children[l->next].bound);
+        if (l->entered) {
+                assign(s, l->item, l->children[l->next++].to, 1);
+                return true;
+        }
+        s->n_children -= l->n_children;
+        s->depth--;
+        return false;
+}
+
+/* The least bound that is still open. The child the top level is in is done with; those above are as good as what is
+ * open below them. */
+static int64_t open_bound(const Search *s) {
+        int64_t most = 2 * s->best_energy, bound = most;
+
+        for (uint32_t d = s->depth; d-- > 0;) {
+                const Level *l = &s->levels[d];
+
+                if (l->entered && d + 1 < s->depth)
+                        bound = MAX(bound, l->children[l->next - 1].bound);
+                for (uint32_t k = l->next; k < l->n_children; k++)
+                        bound = MIN(bound, l->children[k].bound);
+        }
+        bound = MIN(bound, most);
+        return bound > 0 ? (bound + 1) / 2 : bound / 2;
+}
+
+int exact_search(const Frame *f, Limit *l, uint64_t max_nodes, uint32_t *held, int64_t *energy, int64_t *bound,
+                 uint64_t *nodes) {
+        _cleanup_(search_done) Search s = { .f = f, .limit = l, .best = held, .best_energy = *energy };
+        int r;
+
+        r = search_init(&s);
+        if (r < 0)
+                return r;
+        open_node(&s);
+        while (s.depth > 0 && (max_nodes == 0 || s.nodes < max_nodes) && !limit_work(l, 2 * (uint64_t) f->q->n))
+                if (next_child(&s))
+                        open_node(&s);
+        *energy = s.best_energy;
+        *bound = MAX(open_bound(&s), qubo_lower_bound(f->q));
+        *nodes = s.nodes;
+        return 0;
+}
+
+static int exact_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
+        _cleanup_(frame_freep) Frame *f = NULL;
+        _cleanup_free_ uint32_t *held = NULL;
+        SolveParams first = *p;
+        uint64_t nodes = 0;
+        Limit l;
+        int r;
+
+        limit_init(&l, p);
+        first.sweeps = INCUMBENT_SWEEPS;
+        r = solver_sa.solve(q, &first, ret);
+        if (r >= 0)
+                r = frame_new(q, &f);
+        if (r < 0)
+                return r;
+        held = calloc((size_t) f->n_items + 1, sizeof(*held));
+        if (!held)
+                return -ENOMEM;
+        held_from_bits(f, ret->x, held);
+        r = exact_search(f, &l, p->sweeps, held, &ret->energy, &ret->lower_bound, &nodes);
+        if (r < 0)
+                return r;
+        ret->sweeps = nodes;
+        ret->flips += nodes * q->n;
+        ret->solver = "exact";
+        r = result_fill(f, held, ret);
+        ret->proved = ret->lower_bound == ret->energy;
+        return r;
+}
+
+static bool exact_fits(const Qubo *q) {
+        return q->n <= EXACT_MAX_VARIABLES;
+}
+
+const Solver solver_exact = {
+        .name = "exact",
+        .help = "Branch and bound: the optimum with proof, for small models; sweeps limits its nodes",
+        .fits = exact_fits,
+        .solve = exact_solve,
+};

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Building the model. Couplings are collected as (i, j, w) with i < j and brought into order by two counting sorts, so
+ * building costs O(couplings + n); equal pairs are then added up in int64. The list is also merged whenever it has
+ * doubled, so that adding to the same pairs again and again does not grow it. Everything that could overflow is
+ * checked here, once; the solvers compute without checks, because
+ * offset + sum |linear| + sum |w| <= INT64_MAX / 4 bounds every energy, field and difference they form.
+ */
+#include "policy/qubo/qubo.h"
+
+#include <errno.h>
+
+typedef struct Entry {
+        uint32_t i, j;
+        int64_t w;
+} Entry;
+
+struct QuboBuilder {
+        uint32_t n, n_groups, groups_allocated;
+        int64_t offset;
+        int64_t *linear;
+        Entry *entries;
+        size_t n_entries, entries_allocated;
+        uint32_t *group_first, *group_size, *group_of;
+};
+
+int qubo_builder_new(uint32_t n, QuboBuilder **ret) {
+        _cleanup_(qubo_builder_freep) QuboBuilder *b = calloc(1, sizeof(*b));
+
+        if (n == QUBO_NO_GROUP)
+                return -EOVERFLOW;
+        if (!b)
+                return -ENOMEM;
+        b->n = n;
+        b->linear = calloc((size_t) n + 1, sizeof(*b->linear));
+        b->group_of = calloc((size_t) n + 1, sizeof(*b->group_of));
+        if (!b->linear || !b->group_of)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < n; i++)
+                b->group_of[i] = QUBO_NO_GROUP;
+        *ret = TAKE_PTR(b);
+        return 0;
+}
+
+QuboBuilder *qubo_builder_free(QuboBuilder *b) {
+        if (!b)
+                return NULL;
+        free(b->linear);
+        free(b->entries);
+        free(b->group_first);
+        free(b->group_size);
+        free(b->group_of);
+        free(b);
+        return NULL;
+}
+
+int qubo_add_offset(QuboBuilder *b, int64_t w) {
+        return __builtin_add_overflow(b->offset, w, &b->offset) ? -EOVERFLOW : 0;
+}
+
+int qubo_add_linear(QuboBuilder *b, uint32_t i, int64_t w) {
+        if (i >= b->n)
+                return -EINVAL;
+        return __builtin_add_overflow(b->linear[i], w, &b->linear[i]) ? -EOVERFLOW : 0;
+}
+
+/* Stable counting sort by one of the two ends. */
+static void sort_pass(const Entry *in, Entry *out, size_t n_entries, size_t *count, uint32_t n, bool by_i) {
+        size_t sum = 0;
+
+        memset(count, 0, ((size_t) n + 1) * sizeof(*count));
+        for (size_t k = 0; k < n_entries; k++)
+                count[by_i ? in[k].i : in[k].j]++;
+        for (uint32_t v = 0; v < n; v++) {
+                size_t c = count[v];
+
+                count[v] = sum;
+                sum += c;
+        }
+        for (size_t k = 0; k < n_entries; k++)
+                out[count[by_i ? in[k].i : in[k].j]++] = in[k];
+}
+
+static int entries_add_up(QuboBuilder *b) {
+        size_t m = 0;
+
+        for (size_t k = 0; k < b->n_entries; k++) {
+                Entry e = b->entries[k];
+
+                if (m > 0 && b->entries[m - 1].i == e.i && b->entries[m - 1].j == e.j) {
+                        if (__builtin_add_overflow(b->entries[m - 1].w, e.w, &b->entries[m - 1].w))
+                                return -EOVERFLOW;
+                } else
+                        b->entries[m++] = e;
+        }
+        b->n_entries = m;
+        return 0;
+}
+
+static int entries_merge(QuboBuilder *b) {
+        _cleanup_free_ Entry *tmp = NULL;
+        _cleanup_free_ size_t *count = NULL;
+
+        if (b->n_entries == 0)
+                return 0;
+        tmp = calloc(b->n_entries, sizeof(*tmp));
+        count = calloc((size_t) b->n + 1, sizeof(*count));
+        if (!tmp || !count)
+                return -ENOMEM;
+        sort_pass(b->entries, tmp, b->n_entries, count, b->n, false);
+        sort_pass(tmp, b->entries, b->n_entries, count, b->n, true);
+        return entries_add_up(b);
+}
+
+static int entries_make_room(QuboBuilder *b) {
+        size_t want;
+        Entry *e;
+        int r;
+
+        if (b->n_entries < b->entries_allocated)
+                return 0;
+        /* Below n a merge would cost more than the room it could win. */
+        if (b->n_entries >= (size_t) b->n + 1024) {
+                r = entries_merge(b);
+                if (r < 0)
+                        return r;
+                if (b->n_entries <= b->entries_allocated / 2)
+                        return 0;
+        }
+        want = MAX(b->entries_allocated * 2, (size_t) 256);
+        e = reallocarray(b->entries, want, sizeof(*e));
+        if (!e)
+                return -ENOMEM;
+        b->entries = e;
+        b->entries_allocated = want;
+        return 0;
+}
+
+int qubo_add_quadratic(QuboBuilder *b, uint32_t i, uint32_t j, int64_t w) {
+        int r;
+
+        if (i >= b->n || j >= b->n)
+                return -EINVAL;
+        if (i == j)
+                return qubo_add_linear(b, i, w);
+        if (w == 0)
+                return 0;
+        r = entries_make_room(b);
+        if (r < 0)
+                return r;
+        b->entries[b->n_entries++] = (Entry) { .i = MIN(i, j), .j = MAX(i, j), .w = w };
+        return 0;
+}
+
+int qubo_add_group(QuboBuilder *b, uint32_t first, uint32_t size) {
+        if (size == 0 || first >= b->n || size > b->n - first)
+                return -EINVAL;
+        for (uint32_t i = first; i < first + size; i++)
+                if (b->group_of[i] != QUBO_NO_GROUP)
+                        return -EINVAL;
+        if (b->n_groups == b->groups_allocated) {
+                uint32_t want = MAX(b->groups_allocated * 2, 16U), *p;
+
+                p = reallocarray(b->group_first, want, sizeof(*p));
+                if (!p)
+                        return -ENOMEM;
+                b->group_first = p;
+                p = reallocarray(b->group_size, want, sizeof(*p));
+                if (!p)
+                        return -ENOMEM;
+                b->group_size = p;
+                b->groups_allocated = want;
+        }
+        for (uint32_t i = first; i < first + size; i++)
+                b->group_of[i] = b->n_groups;
+        b->group_first[b->n_groups] = first;
+        b->group_size[b->n_groups++] = size;
+        return 0;
+}
+
+static bool entry_counts(const QuboBuilder *b, const Entry *e) {
+        return e->w != 0 && (b->group_of[e->i] == QUBO_NO_GROUP || b->group_of[e->i] != b->group_of[e->j]);
+}
+
+/* Each coefficient within int32, and the sum of all absolute values within a quarter of int64. */
+static int check_range(const QuboBuilder *b) {
+        uint64_t sum = b->offset < 0 ? -(uint64_t) b->offset : (uint64_t) b->offset;
+
+        for (uint32_t i = 0; i < b->n; i++) {
+                if (b->linear[i] < -INT32_MAX || b->linear[i] > INT32_MAX || sum > INT64_MAX / 4)
+                        return -EOVERFLOW;
+                sum += (uint64_t) llabs(b->linear[i]);
+        }
+        for (size_t k = 0; k < b->n_entries; k++) {
+                const Entry *e = &b->entries[k];
+
+                if (!entry_counts(b, e))
+                        continue;
+                if (e->w < -INT32_MAX || e->w > INT32_MAX || sum > INT64_MAX / 4)
+                        return -EOVERFLOW;
+                sum += (uint64_t) llabs(e->w);
+        }
+        return sum > INT64_MAX / 4 ? -EOVERFLOW : 0;
+}
+
+/* Entries come ordered by (i, j): row r gets its columns below r, in order, before its own entries add those above. */
+static int fill_rows(const QuboBuilder *b, Qubo *q) {
+        _cleanup_free_ size_t *at = calloc((size_t) b->n + 1, sizeof(*at));
+
+        if (!at)
+                return -ENOMEM;
+        for (size_t k = 0; k < b->n_entries; k++)
+                if (entry_counts(b, &b->entries[k])) {
+                        q->row[b->entries[k].i + 1]++;
+                        q->row[b->entries[k].j + 1]++;
+                }
+        for (uint32_t i = 0; i < b->n; i++) {
+                q->row[i + 1] += q->row[i];
+                at[i] = q->row[i];
+        }
+        q->col = calloc(q->row[b->n] + 1, sizeof(*q->col));
+        q->val = calloc(q->row[b->n] + 1, sizeof(*q->val));
+        if (!q->col || !q->val)
+                return -ENOMEM;
+        for (size_t k = 0; k < b->n_entries; k++) {
+                const Entry *e = &b->entries[k];
+
+                if (!entry_counts(b, e))
+                        continue;
+                q->col[at[e->i]] = e->j;
+                q->val[at[e->i]++] = (int32_t) e->w;
+                q->col[at[e->j]] = e->i;
+                q->val[at[e->j]++] = (int32_t) e->w;
+        }
+        return 0;
+}
+
+static int copy_u32(const uint32_t *from, size_t n, uint32_t **ret) {
+        *ret = calloc(n + 1, sizeof(**ret));
+        if (!*ret)
+                return -ENOMEM;
+        if (n > 0)
+                memcpy(*ret, from, n * sizeof(**ret));
+        return 0;
+}
+
+int qubo_build(QuboBuilder *b, Qubo **ret) {
+        _cleanup_(qubo_freep) Qubo *q = NULL;
+        int r;
+
+        r = entries_merge(b);
+        if (r < 0)
+                return r;
+        r = check_range(b);
+        if (r < 0)
+                return r;
+        q = calloc(1, sizeof(*q));
+        if (!q)
+                return -ENOMEM;
+        q->n = b->n;
+        q->offset = b->offset;
+        q->n_groups = b->n_groups;
+        q->linear = calloc((size_t) b->n + 1, sizeof(*q->linear));
+        q->row = calloc((size_t) b->n + 1, sizeof(*q->row));
+        if (!q->linear || !q->row)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < b->n; i++)
+                q->linear[i] = (int32_t) b->linear[i];
+        if (copy_u32(b->group_first, b->n_groups, &q->group_first) < 0 ||
+            copy_u32(b->group_size, b->n_groups, &q->group_size) < 0 || copy_u32(b->group_of, b->n, &q->group_of) < 0)
+                return -ENOMEM;
+        r = fill_rows(b, q);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(q);
+        return 0;
+}
+
+Qubo *qubo_free(Qubo *q) {
+        if (!q)
+                return NULL;
+        free(q->linear);
+        free(q->row);
+        free(q->col);
+        free(q->val);
+        free(q->group_first);
+        free(q->group_size);
+        free(q->group_of);
+        free(q);
+        return NULL;
+}
+
+int64_t qubo_energy(const Qubo *q, const uint8_t *x) {
+        int64_t e = q->offset;
+
+        for (uint32_t i = 0; i < q->n; i++) {
+                if (!x[i])
+                        continue;
+                e += q->linear[i];
+                for (size_t k = q->row[i]; k < q->row[i + 1]; k++)
+                        if (q->col[k] > i && x[q->col[k]])
+                                e += q->val[k];
+        }
+        return e;
+}
+
+bool qubo_feasible(const Qubo *q, const uint8_t *x) {
+        for (uint32_t g = 0; g < q->n_groups; g++) {
+                uint32_t ones = 0;
+
+                for (uint32_t i = 0; i < q->group_size[g]; i++)
+                        ones += x[q->group_first[g] + i] != 0;
+                if (ones != 1)
+                        return false;
+        }
+        return true;
+}
+
+/*
+ * Of a point that breaks a group, one bit can be cleared (two or more set) or set (none set), and the penalty falls by
+ * at least one P. Clearing v raises E by at most -linear + sum of the negative couplings' size, setting v by at most
+ * linear + sum of the positive ones; with P above all of these every infeasible point has a better neighbour.
+ */
+static int64_t exact_penalty(const Qubo *q) {
+        int64_t p = 0;
+
+        for (uint32_t g = 0; g < q->n_groups; g++) {
+                int64_t set = INT64_MAX;
+
+                for (uint32_t i = q->group_first[g]; i < q->group_first[g] + q->group_size[g]; i++) {
+                        int64_t up = q->linear[i], down = -(int64_t) q->linear[i];
+
+                        for (size_t k = q->row[i]; k < q->row[i + 1]; k++)
+                                if (q->val[k] > 0)
+                                        up += q->val[k];
+                                else
+                                        down -= q->val[k];
+                        set = MIN(set, up);
+                        p = MAX(p, down);
+                }
+                p = MAX(p, set);
+        }
+        return p + 1;
+}
+
+static int add_penalties(const Qubo *q, QuboBuilder *b, int64_t p) {
+        int r = 0;
+
+        for (uint32_t g = 0; g < q->n_groups && r >= 0; g++) {
+                uint32_t end = q->group_first[g] + q->group_size[g];
+
+                r = qubo_add_offset(b, p);
+                for (uint32_t i = q->group_first[g]; i < end && r >= 0; i++) {
+                        r = qubo_add_linear(b, i, -p);
+                        for (uint32_t j = i + 1; j < end && r >= 0; j++)
+                                r = qubo_add_quadratic(b, i, j, 2 * p);
+                }
+        }
+        return r;
+}
+
+int qubo_to_penalty(const Qubo *q, int64_t penalty, Qubo **ret, int64_t *ret_penalty) {
+        _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL;
+        int64_t p = penalty > 0 ? penalty : exact_penalty(q);
+        int r;
+
+        if (penalty < 0)
+                return -EINVAL;
+        if (p > INT32_MAX)
+                return -EOVERFLOW;
+        r = qubo_builder_new(q->n, &b);
+        if (r < 0)
+                return r;
+        r = qubo_add_offset(b, q->offset);
+        for (uint32_t i = 0; i < q->n && r >= 0; i++) {
+                r = qubo_add_linear(b, i, q->linear[i]);
+                for (size_t k = q->row[i]; k < q->row[i + 1] && r >= 0; k++)
+                        if (q->col[k] > i)
+                                r = qubo_add_quadratic(b, i, q->col[k], q->val[k]);
+        }
+        if (r >= 0)
+                r = add_penalties(q, b, p);
+        if (r >= 0)
+                r = qubo_build(b, ret);
+        if (r < 0)
+                return r;
+        if (ret_penalty)
+                *ret_penalty = p;
+        return 0;
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Simulated annealing inside the feasible set. A sweep offers every item a move (a single variable: its flip; a group:
+ * its choices from a random one on, the first that passes is taken), every pair of kin groups an exchange (some of them
+ * together with their partners: two ranks swap device and CPU block at once), and every group with a partner a joint
+ * move, the partner answering with its best choice. A step of cost d passes when d <= -T ln(u); the logarithms come
+ * from a table, so no exponential is computed in the loop.
+ *
+ * The budget is spent in runs, each cooling geometrically between temperatures read off the model's own cost
+ * differences at a local minimum, and each ending in a descent. Runs start at random and, every other one, from the
+ * best point so far, less hot.
+ */
+#include <errno.h>
+#include <math.h>
+
+#include "policy/qubo/frame.h"
+#include "policy/qubo/rng.h"
+
+#define LOGS 1024U
+#define SAMPLES_PER_ITEM 64U
+#define RUN_SWEEPS 200U
+#define RUNS 10U
+
+typedef struct Anneal {
+        const Frame *f;
+        const SolveParams *p;
+        State *s;
+        uint32_t *best;
+        int64_t best_energy;
+        int64_t *answer; /* room for the costs of one group's choices */
+        float *logs;     /* -ln(u) for LOGS values of u */
+        double hot, cold;
+        Rng rng;
+        Limit limit;
+        uint64_t sweeps, flips;
+} Anneal;
+
+static void anneal_done(Anneal *n) {
+        state_free(n->s);
+        free(n->best);
+        free(n->answer);
+        free(n->logs);
+}
+
+static int anneal_init(Anneal *n, const Frame *f, const SolveParams *p) {
+        uint32_t widest = 1;
+        int r;
+
+        *n = (Anneal) { .f = f, .p = p, .best_energy = INT64_MAX };
+        limit_init(&n->limit, p);
+        for (uint32_t a = 0; a < f->n_items; a++)
+                widest = MAX(widest, f->size[a]);
+        n->best = calloc((size_t) f->n_items + 1, sizeof(*n->best));
+        n->answer = calloc(widest, sizeof(*n->answer));
+        n->logs = calloc(LOGS, sizeof(*n->logs));
+        r = state_new(f, &n->s);
+        if (r < 0 || !n->best || !n->answer || !n->logs)
+                return -ENOMEM;
+        for (unsigned i = 0; i < LOGS; i++)
+                n->logs[i] = (float) -log((i + 0.5) / LOGS);
+        return 0;
+}
+
+static void note_best(Anneal *n) {
+        if (n->s->energy >= n->best_energy)
+                return;
+        n->best_energy = n->s->energy;
+        memcpy(n->best, n->s->held, n->f->n_items * sizeof(*n->best));
+}
+
+static inline double threshold(Anneal *n, uint64_t bits, double t) {
+        return t * (double) n->logs[bits % LOGS];
+}
+
+static void offer_flip(Anneal *n, uint32_t a, double t) {
+        State *s = n->s;
+        uint32_t v = n->f->first[a];
+        int64_t d = s->held[a] == v ? -s->field[v] : s->field[v];
+
+        n->flips++;
+        if (d <= 0 || (double) d <= threshold(n, rng_next(&n->rng), t))
+                state_move(s, a, s->held[a] == v ? ITEM_NOTHING : v);
+}
+
+/* First choice in [from, to) that passes, or to. */
+static inline uint32_t first_below(const int64_t *field, uint32_t from, uint32_t to, uint32_t held, int64_t most) {
+        while (from < to && (field[from] > most || from == held))
+                from++;
+        return from;
+}
+
+static void offer_choice(Anneal *n, uint32_t a, double t) {
+        State *s = n->s;
+        uint64_t bits = rng_next(&n->rng);
+        uint32_t first = n->f->first[a], end = first + n->f->size[a], held = s->held[a];
+        uint32_t from = first + rng_scale((uint32_t) (bits >> 32), n->f->size[a]), v;
+        double pass = MIN(threshold(n, bits, t), 4e18);
+        int64_t most = s->field[held] + (int64_t) pass;
+
+        n->flips += n->f->size[a] - 1;
+        v = first_below(s->field, from, end, held, most);
+        if (v == end) {
+                v = first_below(s->field, first, from, held, most);
+                if (v == from)
+                        return;
+        }
+        state_move(s, a, v);
+}
+
+/* Both take the other's seat, and their partners (if they are four different items) do the same. */
+static bool joint_exchange(const Anneal *n, uint32_t a, uint32_t b, Change c[static 4]) {
+        uint32_t p = n->f->partner[a], q = n->f->partner[b];
+
+        if (p == ITEM_NOTHING || q == ITEM_NOTHING || p == q || p == b || q == a)
+                return false;
+        return state_exchange(n->s, p, q, c + 2);
+}
+
+static void offer_exchanges(Anneal *n, uint32_t a, double t) {
+        const Frame *f = n->f;
+        uint32_t n_kin = (uint32_t) (f->kin_first[a + 1] - f->kin_first[a]);
+
+        for (uint32_t k = 0; k < (n_kin + 1) / 2; k++) {
+                uint64_t bits = rng_next(&n->rng);
+                uint32_t b = f->kin[f->kin_first[a] + rng_scale((uint32_t) (bits >> 32), n_kin)];
+                unsigned n_changes = 2;
+                Change c[4];
+                int64_t d;
+
+                if (!state_exchange(n->s, a, b, c))
+                        continue;
+                if ((bits >> 16) % 4 == 0 && joint_exchange(n, a, b, c))
+                        n_changes = 4;
+                n->flips++;
+                d = state_delta(n->s, c, n_changes);
+                if (d <= 0 || (double) d <= threshold(n, bits, t))
+                        state_apply(n->s, c, n_changes);
+        }
+}
+
+/* Adds sign * couplings of u with the choices of p to the costs in answer. */
+static void answer_add(Anneal *n, uint32_t u, uint32_t p, int64_t sign) {
+        const Qubo *q = n->f->q;
+        uint32_t first = n->f->first[p], end = first + n->f->size[p];
+        size_t low = q->row[u], high = q->row[u + 1];
+
+        while (low < high) {
+                size_t mid = low + (high - low) / 2;
+
+                if (q->col[mid] < first)
+                        low = mid + 1;
+                else
+                        high = mid;
+        }
+        for (; low < q->row[u + 1] && q->col[low] < end; low++)
+                n->answer[q->col[low] - first] += sign * q->val[low];
+}
+
+/* A random choice for a, and the best answer of its partner. */
+static void offer_joint_move(Anneal *n, uint32_t a, double t) {
+        State *s = n->s;
+        const Frame *f = n->f;
+        uint64_t bits = rng_next(&n->rng);
+        uint32_t p = f->partner[a], first = f->first[p], best = 0;
+        uint32_t u = s->held[a], v = f->first[a] + rng_scale((uint32_t) (bits >> 32), f->size[a]);
+        int64_t d;
+
+        if (v == u)
+                return;
+        memcpy(n->answer, s->field + first, f->size[p] * sizeof(*n->answer));
+        answer_add(n, u, p, -1);
+        answer_add(n, v, p, 1);
+        for (uint32_t i = 1; i < f->size[p]; i++)
+                if (n->answer[i] < n->answer[best])
+                        best = i;
+        n->flips++;
+        d = s->field[v] - s->field[u] + n->answer[best] - s->field[s->held[p]];
+        if (d > 0 && (double) d > threshold(n, bits, t))
+                return;
+        state_move(s, a, v);
+        state_move(s, p, first + best);
+}
+
+static bool sweep(Anneal *n, double t) {
+        const Frame *f = n->f;
+
+        for (uint32_t a = 0; a < f->n_items; a++) {
+                if (f->optional[a])
+                        offer_flip(n, a, t);
+                else if (f->size[a] > 1) {
+                        offer_choice(n, a, t);
+                        offer_exchanges(n, a, t);
+                        if (f->partner[a] != ITEM_NOTHING)
+                                offer_joint_move(n, a, t);
+                }
+                if (limit_work(&n->limit, 8 + f->size[a] + 4 * (f->kin_first[a + 1] - f->kin_first[a])))
+                        return false;
+        }
+        n->sweeps++;
+        return true;
+}
+
+static void run(Anneal *n, uint64_t sweeps, double hot) {
+        double t = hot, factor = sweeps > 1 ? pow(n->cold / hot, 1.0 / (double) (sweeps - 1)) : 1;
+
+        for (uint64_t i = 0; i < sweeps && sweep(n, t); i++) {
+                note_best(n);
+                t *= factor;
+        }
+        state_descend(n->s, &n->limit, &n->flips);
+        note_best(n);
+}
+
+typedef struct Samples {
+        int64_t *value;
+        size_t n, allocated;
+} Samples;
+
+static void sample_add(Samples *m, int64_t d) {
+        if (d > 0 && m->n < m->allocated)
+                m->value[m->n++] = d;
+}
+
+static int sample_cmp(const void *a, const void *b) {
+        return CMP(*(const int64_t *) a, *(const int64_t *) b);
+}
+
+static double quantile(Samples *m, double p, double otherwise) {
+        if (m->n == 0)
+                return otherwise;
+        qsort(m->value, m->n, sizeof(*m->value), sample_cmp);
+        return (double) m->value[(size_t) (p * (double) (m->n - 1))];
+}
+
+/* Cost differences of one item's steps: exchanges where it has kin (its moves alone are locked), else moves. */
+static void sample_item(const Anneal *n, uint32_t a, Samples *all, Samples *least) {
+        const Frame *f = n->f;
+        const State *s = n->s;
+        size_t n_kin = f->kin_first[a + 1] - f->kin_first[a];
+        int64_t low = INT64_MAX;
+
+        for (uint32_t i = 0; i < MIN(f->size[a], SAMPLES_PER_ITEM); i++) {
+                int64_t d = s->field[f->first[a] + i] - (f->optional[a] ? 0 : s->field[s->held[a]]);
+
+                if (f->optional[a] && s->held[a] != ITEM_NOTHING)
+                        d = -d;
+                low = d > 0 ? MIN(low, d) : low;
+                if (n_kin == 0)
+                        sample_add(all, d);
+        }
+        for (size_t k = 0; k < MIN(n_kin, (size_t) SAMPLES_PER_ITEM); k++) {
+                int64_t d;
+                Change c[2];
+
+                if (!state_exchange(s, a, f->kin[f->kin_first[a] + k], c))
+                        continue;
+                d = state_delta(s, c, 2);
+                low = d > 0 ? MIN(low, d) : low;
+                sample_add(all, d);
+        }
+        if (low != INT64_MAX)
+                sample_add(least, low);
+}
+
+/* From the costs around the state's local minimum: half of the steps pass at hot, hardly any at cold. */
+static int set_temperatures(Anneal *n) {
+        _cleanup_free_ int64_t *all = NULL, *least = NULL;
+        size_t items = (size_t) n->f->n_items + 1;
+        Samples m = { .allocated = items * SAMPLES_PER_ITEM }, l = { .allocated = items };
+
+        m.value = all = calloc(m.allocated, sizeof(*all));
+        l.value = least = calloc(l.allocated, sizeof(*least));
+        if (!all || !least)
+                return -ENOMEM;
+        for (uint32_t a = 0; a < n->f->n_items; a++)
+                sample_item(n, a, &m, &l);
+        n->hot = 0.6 * quantile(&m, 0.5, 1);
+        n->cold = MIN(n->hot, 0.2 * quantile(&l, 0.1, 1));
+        return 0;
+}
+
+static void scatter(Anneal *n, uint32_t *held) {
+        for (uint32_t a = 0; a < n->f->n_items; a++)
+                if (n->f->optional[a])
+                        held[a] = rng_next(&n->rng) >> 63 ? n->f->first[a] : ITEM_NOTHING;
+                else
+                        held[a] = n->f->first[a] + rng_below(&n->rng, n->f->size[a]);
+        state_load(n->s, held);
+}
+
+static int begin(Anneal *n) {
+        const Frame *f = n->f;
+        _cleanup_free_ uint32_t *held = calloc((size_t) f->n_items + 1, sizeof(*held));
+
+        if (!held)
+                return -ENOMEM;
+        if (n->p->start) {
+                held_from_bits(f, n->p->start, held);
+                state_load(n->s, held);
+                note_best(n);
+        } else {
+                rng_seed(&n->rng, n->p->seed, 0);
+                scatter(n, held);
+        }
+        state_descend(n->s, &n->limit, &n->flips);
+        note_best(n);
+        return set_temperatures(n);
+}
+
+static int runs(Anneal *n) {
+        _cleanup_free_ uint32_t *held = calloc((size_t) n->f->n_items + 1, sizeof(*held));
+        uint64_t left = n->p->sweeps, length = RUN_SWEEPS;
+        bool timed = n->p->clock && n->p->budget_usec > 0;
+
+        if (!held)
+                return -ENOMEM;
+        if (left == 0)
+                left = timed ? UINT64_MAX : (uint64_t) RUN_SWEEPS * RUNS;
+        else
+                length = MIN(MAX(left / RUNS, 1U), 4U * RUN_SWEEPS);
+        for (uint64_t i = 0; left > 0 && n->f->n_items > 0 && !limit_hit(&n->limit); i++) {
+                uint64_t sweeps = MIN(length, left);
+                bool again = i % 2 == (n->p->start ? 0 : 1);
+
+                rng_seed(&n->rng, n->p->seed, i + 1);
+                if (again)
+                        state_load(n->s, n->best);
+                else
+                        scatter(n, held);
+                run(n, sweeps, again ? MAX(0.4 * n->hot, n->cold) : n->hot);
+                left -= sweeps;
+        }
+        return 0;
+}
+
+static int sa_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
+        _cleanup_(frame_freep) Frame *f = NULL;
+        _cleanup_(anneal_done) Anneal n = {};
+        int r;
+
+        r = frame_new(q, &f);
+        if (r >= 0)
+                r = anneal_init(&n, f, p);
+        if (r >= 0)
+                r = begin(&n);
+        if (r >= 0)
+                r = runs(&n);
+        if (r < 0)
+                return r;
+        ret->sweeps = n.sweeps;
+        ret->flips = n.flips;
+        ret->solver = "sa";
+        return result_fill(f, n.best, ret);
+}
+
+static bool fits_all(const Qubo *q) {
+        return true;
+}
+
+const Solver solver_sa = {
+        .name = "sa",
+        .help = "Simulated annealing over one-hot choices, exchanges and joint moves",
+        .fits = fits_all,
+        .solve = sa_solve,
+};

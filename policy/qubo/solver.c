@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of solvers and what each of them does alike: checking the start, watching time and stop flag, handing over
+ * a result whose energy is computed anew from the model.
+ */
+#include "policy/qubo/solver.h"
+
+#include <errno.h>
+
+#include "policy/qubo/frame.h"
+
+/* Steps of a few nanoseconds each: well under the millisecond the stop flag may take. */
+#define LIMIT_STEPS 16384
+
+const Solver *const solvers[] = { &solver_auto, &solver_exact, &solver_greedy, &solver_sa, NULL };
+
+const Solver *solver_by_name(const char *name) {
+        for (size_t i = 0; solvers[i]; i++)
+                if (streq(solvers[i]->name, name))
+                        return solvers[i];
+        return NULL;
+}
+
+void solve_result_done(SolveResult *r) {
+        free(r->x);
+        r->x = NULL;
+}
+
+void limit_init(Limit *l, const SolveParams *p) {
+        *l = (Limit) { .p = p, .deadline = UINT64_MAX };
+        if (p->clock && p->budget_usec > 0 &&
+            __builtin_add_overflow(p->clock(p->userdata), p->budget_usec, &l->deadline))
+                l->deadline = UINT64_MAX;
+}
+
+bool limit_hit(Limit *l) {
+        const SolveParams *p = l->p;
+
+        l->work = 0;
+        if (!l->hit && p->stop && atomic_load_explicit(p->stop, memory_order_relaxed))
+                l->hit = true;
+        if (!l->hit && l->deadline != UINT64_MAX && p->clock(p->userdata) >= l->deadline)
+                l->hit = true;
+        return l->hit;
+}
+
+bool limit_work(Limit *l, uint64_t steps) {
+        l->work += steps;
+        return l->hit || (l->work >= LIMIT_STEPS && limit_hit(l));
+}
+
+void held_from_bits(const Frame *f, const uint8_t *x, uint32_t *held) {
+        for (uint32_t a = 0; a < f->n_items; a++) {
+                held[a] = ITEM_NOTHING;
+                for (uint32_t v = f->first[a]; v < f->first[a] + f->size[a]; v++)
+                        if (x[v])
+                                held[a] = v;
+        }
+}
+
+int result_fill(const Frame *f, const uint32_t *held, SolveResult *ret) {
+        uint8_t *x = calloc((size_t) f->q->n + 1, 1);
+
+        if (!x)
+                return -ENOMEM;
+        for (uint32_t a = 0; a < f->n_items; a++)
+                if (held[a] != ITEM_NOTHING)
+                        x[held[a]] = 1;
+        assert(qubo_feasible(f->q, x));
+        free(ret->x);
+        ret->x = x;
+        ret->energy = qubo_energy(f->q, x);
+        return 0;
+}
+
+int qubo_solve(const Qubo *q, const Solver *solver, const SolveParams *p, SolveResult *ret) {
+        SolveResult result = { .lower_bound = INT64_MIN };
+        int r;
+
+        if (!solver->fits(q) || (p->start && !qubo_feasible(q, p->start)))
+                return -EINVAL;
+        r = solver->solve(q, p, &result);
+        if (r < 0) {
+                solve_result_done(&result);
+                return r;
+        }
+        *ret = result;
+        return 0;
+}
+
+/* Twice the least cost of one choice: its own, and for every neighbour the least it can add, of which half is its. */
+static int64_t twice_least(const Qubo *q, uint32_t v) {
+        int64_t sum = 2 * (int64_t) q->linear[v];
+
+        for (size_t k = q->row[v]; k < q->row[v + 1];) {
+                uint32_t g = q->group_of[q->col[k]], n = 0;
+                int32_t least = INT32_MAX;
+
+                if (g == QUBO_NO_GROUP) {
+                        sum += MIN(q->val[k], 0);
+                        k++;
+                        continue;
+                }
+                for (; k < q->row[v + 1] && q->group_of[q->col[k]] == g; k++, n++)
+                        least = MIN(least, q->val[k]);
+                sum += n < q->group_size[g] ? MIN(least, 0) : least;
+        }
+        return sum;
+}
+
+int64_t qubo_lower_bound(const Qubo *q) {
+        int64_t twice = 0;
+
+        for (uint32_t g = 0; g < q->n_groups; g++) {
+                int64_t least = INT64_MAX;
+
+                for (uint32_t i = 0; i < q->group_size[g]; i++)
+                        least = MIN(least, twice_least(q, q->group_first[g] + i));
+                twice += least;
+        }
+        for (uint32_t i = 0; i < q->n; i++)
+                if (q->group_of[i] == QUBO_NO_GROUP)
+                        twice += MIN(twice_least(q, i), 0);
+        /* Energies are whole: half of an odd bound rounds up. */
+        return q->offset + (twice > 0 ? (twice + 1) / 2 : twice / 2);
+}

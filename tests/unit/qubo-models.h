@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Models to try solvers on: small random ones of every shape, with brute force beside them, and placement-like ones
+ * (ranks with a device group and a block group each: traffic times link cost between devices, a large price for sharing
+ * a device or a block, distance between a rank's own device and block).
+ */
+#pragma once
+
+#include "policy/qubo/qubo.h"
+#include "policy/qubo/rng.h"
+
+typedef struct RandomShape {
+        uint32_t n_max;     /* variables */
+        uint32_t n_groups;  /* at most */
+        uint32_t size_max;  /* of a group */
+        uint32_t density;   /* per cent of pairs coupled */
+        int32_t range;      /* coefficients in -range..range; 0: all zero */
+        bool equal;         /* every coefficient is range */
+} RandomShape;
+
+static inline int64_t model_coefficient(Rng *r, const RandomShape *s) {
+        if (s->equal)
+                return s->range;
+        return (int64_t) (rng_next(r) % (2 * (uint64_t) s->range + 1)) - s->range;
+}
+
+/* Groups with gaps between them, so that ungrouped variables stand anywhere. */
+static inline int model_random(Rng *r, const RandomShape *s, Qubo **ret) {
+        _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL;
+        uint32_t n = rng_below(r, s->n_max + 1), at = 0;
+
+        if (qubo_builder_new(n, &b) < 0)
+                return -1;
+        for (uint32_t g = 0; g < s->n_groups && at < n; g++) {
+                uint32_t size = 1 + rng_below(r, MIN(s->size_max, n - at));
+
+                if (qubo_add_group(b, at, size) < 0)
+                        return -1;
+                at += size + (rng_below(r, 3) == 0 ? rng_below(r, 3) : 0);
+        }
+        if (qubo_add_offset(b, model_coefficient(r, s)) < 0)
+                return -1;
+        for (uint32_t i = 0; i < n; i++) {
+                if (qubo_add_linear(b, i, model_coefficient(r, s)) < 0)
+                        return -1;
+                for (uint32_t j = i + 1; j < n; j++)
+                        if (rng_below(r, 100) < s->density && qubo_add_quadratic(b, j, i, model_coefficient(r, s)) < 0)
+                                return -1;
+        }
+        return qubo_build(b, ret);
+}
+
+/* Visits every feasible point of a small model; returns the least energy (INT64_MAX: n is too large). */
+static inline int64_t model_brute_force(const Qubo *q, uint8_t *best) {
+        int64_t least = INT64_MAX;
+        uint8_t x[24] = {};
+
+        if (q->n > 20)
+                return least;
+        for (uint32_t bits = 0; bits < UINT32_C(1) << q->n; bits++) {
+                int64_t e;
+
+                for (uint32_t i = 0; i < q->n; i++)
+                        x[i] = (bits >> i) & 1;
+                if (!qubo_feasible(q, x))
+                        continue;
+                e = qubo_energy(q, x);
+                if (e < least) {
+                        least = e;
+                        if (best)
+                                memcpy(best, x, q->n);
+                }
+        }
+        return least;
+}
+
+typedef struct PlacementShape {
+        uint32_t ranks, devices, blocks; /* blocks 0: no block groups */
+        uint32_t nodes;                  /* devices and blocks are spread evenly over them; the first half is socket 0 */
+        uint32_t tp, pp;                 /* traffic: tp ranks in a row talk to each other, pp stages to the next */
+        uint32_t noise;                  /* 0: all equal; else each unary cost gets 0..noise */
+        bool random_traffic;             /* instead: every pair with one half chance, 1..9 */
+} PlacementShape;
+
+#define PLACEMENT_PENALTY 200000
+
+static inline int64_t placement_link(const PlacementShape *s, uint32_t nodes_of, uint32_t a, uint32_t b) {
+        uint32_t na = a * s->nodes / nodes_of, nb = b * s->nodes / nodes_of;
+
+        return na == nb ? 10 : na / ((s->nodes + 1) / 2) == nb / ((s->nodes + 1) / 2) ? 14 : 30;
+}
+
+static inline int64_t placement_traffic(Rng *r, const PlacementShape *s, uint32_t a, uint32_t b) {
+        if (s->random_traffic)
+                return rng_below(r, 2) ? 1 + rng_below(r, 9) : 0;
+        if (a / s->tp == b / s->tp)
+                return 100;
+        return s->pp > 1 && b == a + s->tp ? 11 : 0;
+}
+
+static inline uint32_t placement_device(const PlacementShape *s, uint32_t rank, uint32_t k) {
+        return rank * (s->devices + s->blocks) + k;
+}
+
+static inline uint32_t placement_block(const PlacementShape *s, uint32_t rank, uint32_t k) {
+        return placement_device(s, rank, s->devices) + k;
+}
+
+static inline int placement_pair(Rng *r, const PlacementShape *s, QuboBuilder *b, uint32_t i, uint32_t j) {
+        int64_t traffic = placement_traffic(r, s, i, j);
+        int e = 0;
+
+        for (uint32_t k = 0; k < s->devices; k++)
+                for (uint32_t m = 0; m < s->devices; m++)
+                        e |= qubo_add_quadratic(b, placement_device(s, i, k), placement_device(s, j, m),
+                                                k == m ? PLACEMENT_PENALTY
+                                                       : traffic * placement_link(s, s->devices, k, m));
+        for (uint32_t k = 0; k < s->blocks; k++)
+                e |= qubo_add_quadratic(b, placement_block(s, i, k), placement_block(s, j, k), PLACEMENT_PENALTY);
+        return e;
+}
+
+static inline int placement_rank(Rng *r, const PlacementShape *s, QuboBuilder *b, uint32_t i) {
+        int e = qubo_add_group(b, placement_device(s, i, 0), s->devices);
+
+        if (s->blocks > 0)
+                e |= qubo_add_group(b, placement_block(s, i, 0), s->blocks);
+        for (uint32_t k = 0; k < s->devices + s->blocks && s->noise > 0; k++)
+                e |= qubo_add_linear(b, placement_device(s, i, k), rng_below(r, s->noise + 1));
+        for (uint32_t k = 0; k < s->devices; k++)
+                for (uint32_t m = 0; m < s->blocks; m++) {
+                        /* the node of block m stands where a device of that node would */
+                        uint32_t near = m * s->devices / s->blocks;
+
+                        e |= qubo_add_quadratic(b, placement_device(s, i, k), placement_block(s, i, m),
+                                                25 * (placement_link(s, s->devices, k, near) - 10));
+                }
+        return e;
+}
+
+static inline int model_placement(Rng *r, const PlacementShape *s, Qubo **ret) {
+        _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL;
+        int e = qubo_builder_new(s->ranks * (s->devices + s->blocks), &b);
+
+        for (uint32_t i = 0; i < s->ranks && e >= 0; i++) {
+                e |= placement_rank(r, s, b, i);
+                for (uint32_t j = i + 1; j < s->ranks && e >= 0; j++)
+                        e |= placement_pair(r, s, b, i, j);
+        }
+        return e < 0 ? e : qubo_build(b, ret);
+}
