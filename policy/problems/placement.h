@@ -9,8 +9,6 @@
  */
 #pragma once
 
-#include <jansson.h>
-
 #include "policy/job.h"
 #include "policy/qubo/qubo.h"
 #include "policy/qubo/solver.h"
@@ -20,26 +18,112 @@
 typedef enum TermGroup { TERM_RESOURCE, TERM_TIME, TERM_COST, TERM_COMPAT, _TERM_GROUP_MAX } TermGroup;
 extern const char *const term_group_names[]; /* "resource" "time" "cost" "compat" */
 
-typedef struct Placement Placement;
-typedef struct Candidate Candidate;
+typedef struct PlacementWeights {
+        double group[_TERM_GROUP_MAX];   /* alpha, beta, gamma, delta; 1 by default */
+        double term[PLACEMENT_TERM_MAX]; /* by placement_terms[] */
+        double temperature_target;       /* degrees C above which a device counts as hot */
+} PlacementWeights;
+
+typedef struct Block { /* a set of CPUs that a rank may get, with what the terms ask of it */
+        Bitset cpus;
+        unsigned n_cpus;
+        unsigned memory_node;   /* topology index: the nearest node with memory */
+        double *share;          /* by topology node: the part of its CPUs there, sums to 1 */
+        double *distance;       /* by topology node: mean SLIT distance from its CPUs */
+        double span;            /* mean distance between two of its CPUs beyond local, in units of local */
+        double slow;            /* part of its CPUs that are of a slower kind than the machine's fastest */
+} Block;
+
+typedef enum CandidateKind { CANDIDATE_DEVICES, CANDIDATE_CPUS } CandidateKind;
+
+typedef struct Candidate { /* one variable of the model */
+        CandidateKind kind;
+        unsigned rank;           /* index into Placement.ranks */
+        const unsigned *devices; /* CANDIDATE_DEVICES: indices into the snapshot's devices */
+        unsigned n_devices;
+        unsigned block;          /* CANDIDATE_CPUS: index into Placement.blocks */
+        bool current;            /* where its process is now */
+} Candidate;
+
+typedef struct PlacementRank {
+        const Rank *rank;
+        unsigned min, want;  /* CPUs: at least, at most (as asked) */
+        unsigned size;       /* CPUs of its blocks: what it gets */
+        double demand;       /* CPUs it keeps busy, for the overlap */
+        uint64_t memory;     /* bytes of host memory */
+        Bitset allowed;      /* CPUs that its blocks may be of */
+        double power;        /* W that it makes its device draw, relative to 300 W */
+        uint32_t first_device, n_device_candidates; /* its one-hot groups: variables; n 0: no such group */
+        uint32_t first_block, n_block_candidates;
+        int current_device, current_block; /* variables, or -1 */
+} PlacementRank;
+
+typedef struct Other { /* a foreign task, or one of a job that is not asked: it stays where it is */
+        const Task *task;
+        double demand;
+} Other;
+
+typedef struct Placement {
+        const Snapshot *snapshot;
+        const PlacementWeights *weights;
+        PlacementRank *ranks;
+        unsigned n_ranks;
+        Other *others;
+        size_t n_others;
+        Block *blocks;
+        unsigned n_blocks;
+        unsigned **device_sets; /* owned storage of Candidate.devices */
+        size_t n_device_sets;
+        Candidate *candidates; /* by variable */
+        uint32_t n_candidates;
+        double *overlap;   /* n_blocks x n_blocks: CPUs shared, per CPU of demand of each side */
+        double *traffic;   /* n_ranks x n_ranks, bytes/s both ways; NULL none */
+        double *link_time; /* n_devices x n_devices: seconds per byte */
+        Bitset housekeeping;
+        bool shares_cpus;  /* there are fewer CPUs than the ranks need: sets overlap */
+        double scale;      /* model units per unit of cost */
+        char **messages;
+        char **causes;     /* why it is infeasible: one sentence each; empty when it is not */
+} Placement;
 
 typedef struct PlacementTerm {
-        const char *name;  /* "overlap", also the key in energy.terms and the configuration's Weight key */
+        const char *name;  /* "overlap": key of energy.terms; with a capital the key in [Weights] */
         TermGroup group;
         const char *unit;  /* of the unweighted value */
         double weight;     /* default */
-        double (*unary)(const Placement *p, const Candidate *c);                        /* may be NULL */
-        double (*pair)(const Placement *p, const Candidate *a, const Candidate *b); /* may be NULL */
+        double (*unary)(const Placement *p, const Candidate *c);                    /* may be NULL */
+        double (*pair)(const Placement *p, const Candidate *a, const Candidate *b); /* may be NULL; symmetric */
         const char *help;
 } PlacementTerm;
 
 extern const PlacementTerm placement_terms[]; /* ends with name NULL */
-extern const size_t n_placement_terms;
-
-typedef struct PlacementWeights {
-        double group[_TERM_GROUP_MAX];        /* alpha, beta, gamma, delta; 1 by default */
-        double term[PLACEMENT_TERM_MAX];      /* by placement_terms[] */
-        double temperature_target;            /* degrees C above which a device counts as hot */
-} PlacementWeights;
 
 void placement_weights_default(PlacementWeights *w);
+
+typedef struct PlacementParams {
+        int housekeeping_cores;       /* per NUMA node; -1: one, none on hosts with fewer than 8 CPUs */
+        const Bitset *housekeeping;   /* explicit CPUs instead; empty: as above */
+        bool confine;                 /* each task only inside its present mask */
+} PlacementParams;
+
+/* Ranks, their candidates, and what cannot be (p->causes). Borrows everything; 0 or -ENOMEM, -EINVAL with a sentence. */
+int placement_new(const Snapshot *s, const RankList *ranks, const Job *const *jobs, size_t n_jobs, const PlacementWeights *w,
+                  const PlacementParams *params, Placement **ret, char **ret_message);
+Placement *placement_free(Placement *p);
+DEFINE_CLEANUP(Placement *, placement_free);
+
+Candidate *placement_add_candidate(Placement *p); /* zeroed, the last one; NULL on OOM */
+
+/* The model: variables are p->candidates, groups as in p->ranks. */
+int placement_build(Placement *p, Qubo **ret);
+
+/* Costs in the units of the terms, weighted. Index arrays: one chosen variable per group, n entries. */
+double placement_term_weight(const Placement *p, size_t term);
+void placement_energy(const Placement *p, const uint32_t *chosen, size_t n, double *terms, double *ret_total);
+/* What one chosen variable costs beside the others: its unary prices and, times `share`, those of its pairs. */
+void placement_share(const Placement *p, uint32_t variable, const uint32_t *chosen, size_t n, double share, double *terms);
+/* The bits of "leave everything as it is": false when some group has no current candidate. */
+bool placement_current(const Placement *p, uint8_t *x);
+/* Only the groups whose rank has a process: for the energy before. Returns their number. */
+size_t placement_current_chosen(const Placement *p, uint32_t *chosen);
+size_t placement_chosen(const Placement *p, const uint8_t *x, uint32_t *chosen);

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Builds the placement model: who is to be placed, on which candidates, and the prices of the table as coefficients.
+ * Prices are doubles in units of cost; the model's integers are those times p->scale, chosen as fine as int32 allows.
+ */
+#include "policy/problems/placement.h"
+
+#include <errno.h>
+
+#include "common/text.h"
+#include "policy/problems/blocks.h"
+#include "policy/problems/device-sets.h"
+
+/* Bytes/s assumed for a link whose bandwidth nobody gave: usual order of the types, so that a plan prefers the better. */
+static const double usual_bandwidth[_LINK_MAX] = {
+        [LINK_SYS] = 10e9,  [LINK_PHB] = 16e9,     [LINK_PXB] = 20e9,  [LINK_PIX] = 24e9,    [LINK_SIO] = 200e9,
+        [LINK_HCCS] = 30e9, [LINK_MLULINK] = 50e9, [LINK_XGMI] = 50e9, [LINK_NVLINK] = 100e9,
+};
+
+Placement *placement_free(Placement *p) {
+        if (!p)
+                return NULL;
+        for (unsigned i = 0; i < p->n_ranks; i++)
+                bitset_done(&p->ranks[i].allowed);
+        for (unsigned i = 0; i < p->n_blocks; i++)
+                block_done(p->blocks + i);
+        for (size_t i = 0; i < p->n_device_sets; i++)
+                free(p->device_sets[i]);
+        free(p->ranks);
+        free(p->others);
+        free(p->blocks);
+        free(p->device_sets);
+        free(p->candidates);
+        free(p->overlap);
+        free(p->traffic);
+        free(p->link_time);
+        bitset_done(&p->housekeeping);
+        strv_free(p->messages);
+        strv_free(p->causes);
+        free(p);
+        return NULL;
+}
+
+Candidate *placement_add_candidate(Placement *p) {
+        if ((p->n_candidates & (p->n_candidates - 1)) == 0) {
+                Candidate *grown = realloc(p->candidates, MAX(2 * p->n_candidates, 1U) * sizeof(Candidate));
+
+                if (!grown)
+                        return NULL;
+                p->candidates = grown;
+        }
+        p->candidates[p->n_candidates] = (Candidate){};
+        return p->candidates + p->n_candidates++;
+}
+
+static int add_block(Placement *p, unsigned rank, const Bitset *cpus) {
+        PlacementRank *r = p->ranks + rank;
+        Candidate *c;
+        unsigned block;
+        int q;
+
+        q = blocks_add(p, cpus, &block);
+        if (q < 0)
+                return q;
+        if (r->n_block_candidates == 0)
+                r->first_block = p->n_candidates;
+        for (uint32_t i = r->first_block; i < r->first_block + r->n_block_candidates; i++)
+                if (p->candidates[i].block == block)
+                        return 0;
+        c = placement_add_candidate(p);
+        if (!c)
+                return -ENOMEM;
+        *c = (Candidate){ .kind = CANDIDATE_CPUS, .rank = rank, .block = block };
+        c->current = r->rank->task && bitset_equal(cpus, &r->rank->task->cpus);
+        if (c->current)
+                r->current_block = (int) (c - p->candidates);
+        r->n_block_candidates++;
+        return 0;
+}
+
+/* The CPUs that a rank may have: what its cgroup allows (planned ones: what this machine allows), without CPUs that are
+ * isolated or somebody else's to hand out, unless the task already lives on just those. */
+static int rank_allowed(const Snapshot *s, PlacementRank *r, bool confine) {
+        const Topology *t = s->topology;
+        const Task *task = r->rank->task;
+        int q;
+
+        q = bitset_copy(&r->allowed, task && !bitset_isempty(&task->allowed_cpus) ? &task->allowed_cpus : task ? &t->online : &t->allowed);
+        if (q < 0)
+                return q;
+        bitset_and(&r->allowed, &t->online);
+        if (task && confine)
+                bitset_and(&r->allowed, &task->cpus);
+        if (!bitset_subset(&r->allowed, &s->reserved))
+                bitset_andnot(&r->allowed, &s->reserved);
+        if (!bitset_subset(&r->allowed, &t->isolated))
+                bitset_andnot(&r->allowed, &t->isolated);
+        return 0;
+}
+
+static int check_rank(Placement *p, const PlacementRank *r) {
+        _cleanup_free_ char *list = NULL;
+        unsigned n = bitset_weight(&r->allowed);
+        int q;
+
+        if (n >= r->min)
+                return 0;
+        q = bitset_format(&r->allowed, &list);
+        if (q < 0)
+                return q;
+        if (n == 0)
+                return strv_extendf(&p->causes, "%s may run on no CPU: none that its cpuset allows is online and free to give",
+                                    r->rank->name);
+        return strv_extendf(&p->causes, "%s needs at least %u CPUs (MinCPUs=), it may use %u (%s)", r->rank->name, r->min, n, list);
+}
+
+static void rank_memory_and_power(const Snapshot *s, PlacementRank *r) {
+        const Task *t = r->rank->task;
+
+        r->memory = r->rank->section->memory;
+        for (unsigned n = 0; r->memory == 0 && t && t->memory_by_node && n < s->topology->n_nodes; n++)
+                r->memory += t->memory_by_node[n];
+        r->power = 1;
+        for (size_t i = 0; t && i < t->n_devices; i++)
+                if (!isnan(s->devices[t->devices[i]].power))
+                        r->power = s->devices[t->devices[i]].power / 300;
+}
+
+static int make_ranks(Placement *p, const RankList *ranks, bool confine) {
+        p->ranks = calloc(MAX(ranks->n_ranks, (size_t) 1), sizeof(PlacementRank));
+        if (!p->ranks)
+                return -ENOMEM;
+        for (size_t i = 0; i < ranks->n_ranks; i++) {
+                PlacementRank *r = p->ranks + p->n_ranks++;
+                int q;
+
+                r->rank = ranks->ranks + i;
+                r->min = MAX(r->rank->section->min_cpus, 1U);
+                r->want = r->rank->section->cpus;
+                r->current_device = r->current_block = -1;
+                rank_memory_and_power(p->snapshot, r);
+                q = rank_allowed(p->snapshot, r, confine);
+                if (q < 0)
+                        return q;
+                q = check_rank(p, r);
+                if (q < 0)
+                        return q;
+        }
+        return 0;
+}
+
+static bool belongs_to_rank(const Placement *p, const Task *t) {
+        for (unsigned i = 0; i < p->n_ranks; i++) {
+                const Task *r = p->ranks[i].rank->task;
+
+                if (r && (r == t || r->pid == t->parent_task))
+                        return true;
+                for (size_t k = 0; r && k < r->n_children; k++)
+                        if (r->children[k].pid == t->pid)
+                                return true;
+        }
+        return false;
+}
+
+/* Foreign tasks that sit on CPUs of their own; the unpinned float to wherever there is room. */
+static int make_others(Placement *p) {
+        const Snapshot *s = p->snapshot;
+
+        p->others = calloc(MAX(s->n_tasks, (size_t) 1), sizeof(Other));
+        if (!p->others)
+                return -ENOMEM;
+        for (size_t i = 0; i < s->n_tasks; i++) {
+                const Task *t = s->tasks + i;
+                unsigned n = bitset_weight(&t->cpus);
+
+                if (n == 0 || n >= bitset_weight(&s->topology->online) || belongs_to_rank(p, t) ||
+                    (!bitset_isempty(&t->allowed_cpus) && bitset_subset(&t->allowed_cpus, &t->cpus)))
+                        continue;
+                p->others[p->n_others++] = (Other){
+                        .task = t,
+                        .demand = isnan(t->cpu_use) ? n : MIN(MAX(t->cpu_use, 1.0), (double) n),
+                };
+        }
+        return 0;
+}
+
+static LinkType assumed_link(const Snapshot *s, const Device *a, const Device *b) {
+        if (a->root && b->root && streq(a->root, b->root))
+                return LINK_PXB;
+        return a->node != TOPOLOGY_NONE && a->node == b->node ? LINK_PHB : LINK_SYS;
+}
+
+static int make_links(Placement *p) {
+        const Snapshot *s = p->snapshot;
+        size_t n = s->n_devices;
+
+        p->link_time = calloc(MAX(n * n, (size_t) 1), sizeof(double));
+        if (!p->link_time)
+                return -ENOMEM;
+        for (size_t a = 0; a < n; a++)
+                for (size_t b = 0; b < n; b++)
+                        if (a != b)
+                                p->link_time[a * n + b] = 1 / usual_bandwidth[assumed_link(s, s->devices + a, s->devices + b)];
+        for (size_t i = 0; i < s->n_links; i++) {
+                const Link *l = s->links + i;
+                double bandwidth = l->bandwidth > 0 ? l->bandwidth : usual_bandwidth[l->type];
+
+                p->link_time[l->a * n + l->b] = p->link_time[l->b * n + l->a] = 1 / bandwidth;
+        }
+        return 0;
+}
+
+static int make_traffic(Placement *p, const Job *const *jobs, size_t n_jobs, char **ret_message) {
+        for (size_t j = 0, first = 0; j < n_jobs; j++) {
+                _cleanup_free_ double *m = NULL;
+                size_t n = 0;
+                int r;
+
+                while (first + n < p->n_ranks && p->ranks[first + n].rank->job == jobs[j])
+                        n++;
+                r = job_traffic(jobs[j], (unsigned) n, &m, ret_message);
+                if (r < 0)
+                        return r;
+                if (m && !p->traffic) {
+                        p->traffic = calloc((size_t) p->n_ranks * p->n_ranks, sizeof(double));
+                        if (!p->traffic)
+                                return -ENOMEM;
+                }
+                for (size_t a = 0; m && a < n; a++)
+                        memcpy(p->traffic + (first + a) * p->n_ranks + first, m + a * n, n * sizeof(double));
+                first += n;
+        }
+        return 0;
+}
+
+static int make_overlap(Placement *p) {
+        p->overlap = calloc(MAX((size_t) p->n_blocks * p->n_blocks, (size_t) 1), sizeof(double));
+        if (!p->overlap)
+                return -ENOMEM;
+        for (unsigned a = 0; a < p->n_blocks; a++)
+                for (unsigned b = a; b < p->n_blocks; b++)
+                        p->overlap[(size_t) a * p->n_blocks + b] = p->overlap[(size_t) b * p->n_blocks + a] =
+                                bitset_and_weight(&p->blocks[a].cpus, &p->blocks[b].cpus);
+        return 0;
+}
+
+int placement_new(const Snapshot *s, const RankList *ranks, const Job *const *jobs, size_t n_jobs, const PlacementWeights *w,
+                  const PlacementParams *params, Placement **ret, char **ret_message) {
+        _cleanup_(placement_freep) Placement *p = calloc(1, sizeof(Placement));
+        BlockParams blocks = { .housekeeping_cores = params->housekeeping_cores, .housekeeping = params->housekeeping };
+        int r;
+
+        if (!p)
+                return -ENOMEM;
+        p->snapshot = s;
+        p->weights = w;
+        r = make_ranks(p, ranks, params->confine);
+        if (r >= 0)
+                r = make_others(p);
+        if (r >= 0)
+                r = make_links(p);
+        if (r >= 0)
+                r = make_traffic(p, jobs, n_jobs, ret_message);
+        if (r >= 0)
+                r = device_sets_make(p);
+        if (r >= 0 && !p->causes)
+                r = blocks_make(p, &blocks, add_block);
+        if (r >= 0)
+                r = make_overlap(p);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(p);
+        return 0;
+}
+
+static double unary_price(const Placement *p, const Candidate *c) {
+        double sum = 0;
+
+        for (size_t i = 0; placement_terms[i].name; i++)
+                if (placement_terms[i].unary)
+                        sum += placement_term_weight(p, i) * placement_terms[i].unary(p, c);
+        return sum;
+}
+
+static double pair_price(const Placement *p, const Candidate *a, const Candidate *b) {
+        double sum = 0;
+
+        for (size_t i = 0; placement_terms[i].name; i++)
+                if (placement_terms[i].pair)
+                        sum += placement_term_weight(p, i) * placement_terms[i].pair(p, a, b);
+        return sum;
+}
+
+typedef struct Coefficient {
+        uint32_t i, j; /* i == j: linear */
+        double price;
+} Coefficient;
+
+typedef struct Coefficients {
+        Coefficient *list;
+        size_t n, size;
+        double largest;
+} Coefficients;
+
+static void coefficients_done(Coefficients *c) {
+        free(c->list);
+}
+
+static int coefficient_add(Coefficients *c, uint32_t i, uint32_t j, double price) {
+        if (price == 0)
+                return 0;
+        if (c->n == c->size) {
+                Coefficient *grown = realloc(c->list, MAX(2 * c->size, (size_t) 1024) * sizeof(Coefficient));
+
+                if (!grown)
+                        return -ENOMEM;
+                c->list = grown;
+                c->size = MAX(2 * c->size, (size_t) 1024);
+        }
+        c->list[c->n++] = (Coefficient){ i, j, price };
+        c->largest = MAX(c->largest, fabs(price));
+        return 0;
+}
+
+static bool same_group(const Candidate *a, const Candidate *b) {
+        return a->rank == b->rank && a->kind == b->kind;
+}
+
+static int collect_prices(const Placement *p, Coefficients *c) {
+        int r;
+
+        for (uint32_t i = 0; i < p->n_candidates; i++) {
+                r = coefficient_add(c, i, i, unary_price(p, p->candidates + i));
+                if (r < 0)
+                        return r;
+                for (uint32_t j = i + 1; j < p->n_candidates; j++) {
+                        const Candidate *a = p->candidates + i, *b = p->candidates + j;
+
+                        if (same_group(a, b) || (a->kind != b->kind && a->rank != b->rank))
+                                continue;
+                        r = coefficient_add(c, i, j, pair_price(p, a, b));
+                        if (r < 0)
+                                return r;
+                }
+        }
+        return 0;
+}
+
+/* A power of two, so that scaling loses nothing; 2^29 leaves room for sums in int32 coefficients. */
+static double choose_scale(double largest) {
+        double scale = 1 << 20;
+
+        while (largest * scale > (double) (1 << 29))
+                scale /= 2;
+        return scale;
+}
+
+static int add_groups(const Placement *p, QuboBuilder *b) {
+        for (unsigned i = 0; i < p->n_ranks; i++) {
+                const PlacementRank *k = p->ranks + i;
+                int r = 0;
+
+                if (k->n_device_candidates > 0)
+                        r = qubo_add_group(b, k->first_device, k->n_device_candidates);
+                if (r >= 0 && k->n_block_candidates > 0)
+                        r = qubo_add_group(b, k->first_block, k->n_block_candidates);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+int placement_build(Placement *p, Qubo **ret) {
+        _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL;
+        _cleanup_(coefficients_done) Coefficients c = {};
+        int r;
+
+        r = collect_prices(p, &c);
+        if (r < 0)
+                return r;
+        p->scale = choose_scale(c.largest);
+        r = qubo_builder_new(p->n_candidates, &b);
+        if (r >= 0)
+                r = add_groups(p, b);
+        for (size_t i = 0; i < c.n && r >= 0; i++) {
+                const Coefficient *k = c.list + i;
+                int64_t w = llround(k->price * p->scale);
+
+                r = k->i == k->j ? qubo_add_linear(b, k->i, w) : qubo_add_quadratic(b, k->i, k->j, w);
+        }
+        return r < 0 ? r : qubo_build(b, ret);
+}
+
+void placement_share(const Placement *p, uint32_t variable, const uint32_t *chosen, size_t n, double share, double *terms) {
+        const Candidate *c = p->candidates + variable;
+
+        for (size_t t = 0; placement_terms[t].name; t++) {
+                double sum = placement_terms[t].unary ? placement_terms[t].unary(p, c) : 0;
+
+                for (size_t i = 0; placement_terms[t].pair && i < n; i++)
+                        if (!same_group(c, p->candidates + chosen[i]))
+                                sum += share * placement_terms[t].pair(p, c, p->candidates + chosen[i]);
+                terms[t] += placement_term_weight(p, t) * sum;
+        }
+}
+
+void placement_energy(const Placement *p, const uint32_t *chosen, size_t n, double *terms, double *ret_total) {
+        memset(terms, 0, PLACEMENT_TERM_MAX * sizeof(double));
+        for (size_t i = 0; i < n; i++)
+                placement_share(p, chosen[i], chosen, n, 0.5, terms);
+        *ret_total = 0;
+        for (size_t t = 0; t < PLACEMENT_TERM_MAX; t++)
+                *ret_total += terms[t];
+}
+
+bool placement_current(const Placement *p, uint8_t *x) {
+        memset(x, 0, p->n_candidates);
+        for (unsigned i = 0; i < p->n_ranks; i++) {
+                const PlacementRank *r = p->ranks + i;
+
+                if (r->current_block < 0 || (r->n_device_candidates > 0 && r->current_device < 0))
+                        return false;
+                x[r->current_block] = 1;
+                if (r->n_device_candidates > 0)
+                        x[r->current_device] = 1;
+        }
+        return p->n_ranks > 0;
+}
+
+size_t placement_current_chosen(const Placement *p, uint32_t *chosen) {
+        size_t n = 0;
+
+        for (unsigned i = 0; i < p->n_ranks; i++) {
+                if (p->ranks[i].current_block >= 0)
+                        chosen[n++] = (uint32_t) p->ranks[i].current_block;
+                if (p->ranks[i].current_device >= 0)
+                        chosen[n++] = (uint32_t) p->ranks[i].current_device;
+        }
+        return n;
+}
+
+size_t placement_chosen(const Placement *p, const uint8_t *x, uint32_t *chosen) {
+        size_t n = 0;
+
+        for (uint32_t i = 0; i < p->n_candidates; i++)
+                if (x[i])
+                        chosen[n++] = i;
+        return n;
+}
