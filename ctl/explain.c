@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * explain: for one task (or each of a job) every term that prices its place, with value and meaning, and the reasons
+ * the decision gave. TASK is a name ("train/0"), a pid, or a job. The meaning of a term comes from the policy's table.
+ */
+#include <math.h>
+
+#include "common/log.h"
+#include "common/text.h"
+#include "ctl/output.h"
+
+#define BAR_WIDTH 20U
+
+static const PlacementTerm *term_by_name(const char *name) {
+        for (const PlacementTerm *t = placement_terms; t->name; t++)
+                if (streq(t->name, name))
+                        return t;
+        return NULL;
+}
+
+static void show_place(const json_t *t) {
+        _cleanup_free_ char *devices = jjoin(jget(t, "device"), ", ");
+        const char *before = jstr(t, "cpus_before");
+
+        out_ink(INK_BOLD, "%s", jstr(t, "name"));
+        if (jnum(t, "pid") > 0)
+                out(" (pid %.0f)", jnum(t, "pid"));
+        out("%s%s\n", devices && *devices ? " on " : "", strempty(devices));
+        out("  CPUs %s, memory node %s", jstr(t, "cpus"), *jstr(t, "mems") ? jstr(t, "mems") : "any");
+        if (*jstr(t, "irq_cpus"))
+                out(", interrupts on %s", jstr(t, "irq_cpus"));
+        out("\n");
+        if (*before && json_is_true(jget(t, "changed")))
+                out("  now on CPUs %s: would change\n", before);
+}
+
+static void show_terms(const json_t *t) {
+        const json_t *terms = jget(jget(t, "energy"), "terms"), *v;
+        const char *name;
+        double scale = 0;
+
+        if (!terms)
+                return;
+        json_object_foreach((json_t *) terms, name, v)
+                scale = fmax(scale, fabs(json_number_value(v)));
+        out("\n");
+        json_object_foreach((json_t *) terms, name, v) {
+                double value = json_number_value(v);
+                const PlacementTerm *term = term_by_name(name);
+                _cleanup_free_ char *first = NULL;
+
+                if (value == 0)
+                        continue;
+                out("  %10.4g  ", value);
+                out_bar(value < 0 ? INK_GOOD : INK_WARN, fabs(value) / scale, BAR_WIDTH);
+                out_ink(INK_BOLD, "  %s\n", name);
+                if (term)
+                        out_wrapped("              ", "              ", INK_NONE, term->help);
+        }
+        out_ink(INK_BOLD, "  %10.4g", jnum(jget(t, "energy"), "total"));
+        out("  in total: its own terms and half of each that it shares\n");
+}
+
+static void show_reasons(const json_t *reasons) {
+        size_t i;
+        const json_t *v;
+
+        if (json_array_size(reasons) > 0)
+                out("\n");
+        json_array_foreach((json_t *) reasons, i, v)
+                if (json_is_string(v))
+                        out_wrapped("  · ", "    ", INK_FRAME, json_string_value(v));
+}
+
+static void show_explained(const json_t *j) {
+        size_t i;
+        const json_t *t;
+
+        json_array_foreach((json_t *) jget(j, "tasks"), i, t) {
+                if (i > 0)
+                        out("\n");
+                show_place(t);
+                show_terms(t);
+                show_reasons(jget(t, "reasons"));
+        }
+        show_messages(jget(j, "messages"));
+}
+
+static bool is_meant(const json_t *t, const char *what) {
+        pid_t pid;
+
+        return streq(jstr(t, "name"), what) || streq(jstr(t, "job"), what) ||
+                (text_parse_pid(what, &pid) >= 0 && jnum(t, "pid") == pid);
+}
+
+/* The same shape as the daemon's answer. */
+static json_t *explain_plan(const json_t *plan, const char *what) {
+        json_t *tasks = json_array(), *terms = json_array(), *weights = json_object();
+        size_t i;
+        json_t *t;
+
+        json_array_foreach((json_t *) jget(plan, "tasks"), i, t)
+                if (is_meant(t, what))
+                        json_array_append(tasks, t);
+        for (const PlacementTerm *p = placement_terms; p->name; p++) {
+                json_array_append_new(terms, json_pack("{s:s, s:s, s:s, s:f, s:s}", "name", p->name, "group", term_group_names[p->group],
+                                                       "unit", p->unit, "weight", p->weight, "help", p->help));
+                json_object_set_new(weights, p->name, json_real(p->weight));
+        }
+        return json_pack("{s:o, s:o, s:o, s:O?}", "tasks", tasks, "terms", terms, "weights", weights, "messages", jget(plan, "messages"));
+}
+
+static int no_such_task(const json_t *plan, const char *what) {
+        size_t n = json_array_size(jget(plan, "tasks"));
+
+        if (n == 0)
+                log_error("The plan has no tasks, and so no \"%s\".", what);
+        else
+                log_error("The plan has no task, pid or job \"%s\"; its tasks are \"%s\" to \"%s\".", what,
+                          jstr(json_array_get(jget(plan, "tasks"), 0), "name"), jstr(json_array_get(jget(plan, "tasks"), n - 1), "name"));
+        return EXIT_FAILED;
+}
+
+static int explain_offline(const Options *o, int argc, char **argv, json_t **ret) {
+        _cleanup_(offline_done) Offline f = {};
+        const char *what = argv[argc - 1];
+        json_t *plan = NULL;
+        int r;
+
+        r = offline_open(o, argv, (size_t) argc - 1, &f);
+        if (r == EXIT_DONE)
+                r = offline_plan(&f, o, &plan);
+        if (r != EXIT_DONE)
+                return r;
+        *ret = explain_plan(plan, what);
+        if (!json_is_true(jget(plan, "feasible")))
+                r = EXIT_INFEASIBLE;
+        else if (json_array_size(jget(*ret, "tasks")) == 0)
+                r = no_such_task(plan, what);
+        json_decref(plan);
+        return r;
+}
+
+static int explain_online(const Options *o, int argc, char **argv, json_t **ret) {
+        _cleanup_(sd_bus_flush_close_unrefp) sd_bus *bus = NULL;
+        int r;
+
+        if (argc > 1) {
+                log_error("The daemon explains what it has placed: give the task only, or --machine PATH with job files.");
+                return EXIT_USAGE;
+        }
+        r = client_open(o, &bus);
+        return r == EXIT_DONE ? client_call_string(bus, "Explain", argv[0], ret) : r;
+}
+
+int verb_explain(const Options *o, int argc, char **argv) {
+        json_t *j = NULL;
+        int r = options_offline(o) ? explain_offline(o, argc, argv, &j) : explain_online(o, argc, argv, &j);
+
+        if (j && (r == EXIT_DONE || r == EXIT_INFEASIBLE)) {
+                if (o->json)
+                        out_json(j);
+                else
+                        show_explained(j);
+        }
+        json_decref(j);
+        return r;
+}

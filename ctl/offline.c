@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Planning without a daemon: the machine from --machine (or this system), devices from --devices and the table of known
+ * PCI ids, tasks from a record or, on this system, from /proc; then policy decides as it does in the daemon.
+ */
+#include <time.h>
+
+#include "common/log.h"
+#include "common/text.h"
+#include "ctl/ctl.h"
+#include "daemon/readers/devices.h"
+#include "daemon/readers/jobfile.h"
+#include "daemon/readers/machine.h"
+#include "daemon/readers/tasks.h"
+#include "policy/decide.h"
+#include "policy/record.h"
+
+void ctl_free_jobs(Job **jobs, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                job_free(jobs[i]);
+        free(jobs);
+}
+
+static int duplicate_job(Job **jobs, size_t n, char **files) {
+        for (size_t i = 0; i < n; i++)
+                if (streq(jobs[i]->name, jobs[n]->name)) {
+                        log_error("%s and %s are both named \"%s\"; give one of them another Name=.", files[i], files[n], jobs[n]->name);
+                        return EXIT_FAILED;
+                }
+        return EXIT_DONE;
+}
+
+int ctl_load_jobs(char **files, size_t n, Job ***ret, size_t *ret_n) {
+        Job **jobs = calloc(n + 1, sizeof(*jobs));
+
+        if (!jobs)
+                return log_oom(), EXIT_FAILED;
+        for (size_t i = 0; i < n; i++) {
+                _cleanup_free_ char *message = NULL;
+                int r = job_load(files[i], &jobs[i], &message);
+
+                if (r < 0)
+                        log_error("%s", message ?: strerror(-r));
+                if (r < 0 || duplicate_job(jobs, i, files) != EXIT_DONE) {
+                        ctl_free_jobs(jobs, r < 0 ? i : i + 1);
+                        return EXIT_FAILED;
+                }
+        }
+        *ret = jobs;
+        *ret_n = n;
+        return EXIT_DONE;
+}
+
+void offline_done(Offline *f) {
+        ctl_free_jobs(f->jobs, f->n_jobs);
+        f->snapshot = snapshot_free(f->snapshot);
+        *f = (Offline) {};
+}
+
+static int read_machine(const Options *o, Snapshot **ret, bool *ret_record, char **ret_message) {
+        _cleanup_(topology_freep) Topology *t = NULL;
+        _cleanup_(snapshot_freep) Snapshot *s = NULL;
+        json_t *record = NULL;
+        int r;
+
+        r = o->machine ? machine_read_path(o->machine, &t, &record, ret_message) : machine_read_this_system(&t, ret_message);
+        if (r < 0)
+                return r;
+        *ret_record = record;
+        if (record) {
+                r = record_to_snapshot(record, t, &s, ret_message);
+                json_decref(record);
+                if (r < 0)
+                        return r;
+        } else {
+                r = snapshot_new(&s);
+                if (r < 0)
+                        return r;
+                s->topology = s->owned_topology = t;
+        }
+        t = NULL;
+        *ret = TAKE_PTR(s);
+        return 0;
+}
+
+static int read_devices(const Options *o, bool record, Snapshot *s, char **ret_message) {
+        DeviceText text = {};
+        int r = 0;
+
+        if (!o->devices && record)
+                return 0; /* a record says itself which devices there are */
+        if (o->devices) {
+                Ini *ini = NULL;
+
+                r = ini_load(o->devices, &ini, ret_message);
+                if (r >= 0)
+                        r = device_text_add(&text, ini, false, ret_message);
+                if (r < 0 && ini)
+                        ini_free(ini);
+        }
+        if (r >= 0)
+                r = devices_read(s, &text, ret_message);
+        device_text_done(&text);
+        return r;
+}
+
+static int read_tasks(Offline *f) {
+        _cleanup_(task_reader_freep) TaskReader *reader = NULL;
+        const TaskReadParams p = { .jobs = (const Job *const *) f->jobs, .n_jobs = f->n_jobs };
+        int r = task_reader_new("", &reader);
+
+        return r < 0 ? r : tasks_read(reader, &p, f->snapshot);
+}
+
+int offline_open(const Options *o, char **files, size_t n_files, Offline *ret) {
+        _cleanup_free_ char *message = NULL;
+        _cleanup_(offline_done) Offline f = {};
+        bool record = false;
+        int r;
+
+        r = ctl_load_jobs(files, n_files, &f.jobs, &f.n_jobs);
+        if (r != EXIT_DONE)
+                return r;
+        r = read_machine(o, &f.snapshot, &record, &message);
+        if (r >= 0)
+                r = read_devices(o, record, f.snapshot, &message);
+        if (r >= 0 && !o->machine)
+                r = read_tasks(&f);
+        if (r < 0) {
+                log_error("%s", message ?: strerror(-r));
+                return EXIT_FAILED;
+        }
+        snapshot_sort(f.snapshot);
+        *ret = f;
+        f = (Offline) {};
+        return EXIT_DONE;
+}
+
+static uint64_t monotonic_usec(void *userdata) {
+        struct timespec t;
+
+        (void) clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t) t.tv_sec * 1000000 + (uint64_t) t.tv_nsec / 1000;
+}
+
+int offline_plan(const Offline *f, const Options *o, json_t **ret) {
+        _cleanup_free_ char *message = NULL;
+        _cleanup_(plan_freep) Plan *plan = NULL;
+        DecideParams p = {};
+        int r;
+
+        decide_params_default(&p);
+        if (o->solver)
+                p.solver = o->solver;
+        if (o->has_seed)
+                p.seed = o->seed;
+        if (o->has_sweeps)
+                p.sweeps = o->sweeps;
+        p.budget_usec = 0; /* the same input gives the same plan, whatever else the host does */
+        p.clock = monotonic_usec;
+        r = decide(f->snapshot, (const Job *const *) f->jobs, f->n_jobs, &p, &plan, &message);
+        if (r >= 0)
+                r = plan_to_json(plan, ret);
+        if (r >= 0)
+                return EXIT_DONE;
+        log_error("%s", message ?: strerror(-r));
+        return EXIT_FAILED;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* status: what the daemon knows and does, on one screen. Everything comes from GetStatus. */
+#include <math.h>
+
+#include "common/log.h"
+#include "common/text.h"
+#include "ctl/output.h"
+
+static void show_machine(const json_t *j) {
+        const json_t *m = jget(j, "machine"), *undo = jget(j, "undo");
+
+        out_ink(INK_GOOD, "● ");
+        out_ink(INK_BOLD, "qschedd %s", jstr(j, "version"));
+        out(" on %s\n", jstr(j, "host"));
+        out("     Machine: %.0f CPUs in %.0f NUMA nodes", jnum(m, "cpus"), jnum(m, "nodes"));
+        if (*jstr(m, "allowed"))
+                out(", allowed %s", jstr(m, "allowed"));
+        if (*jstr(m, "isolated"))
+                out(", isolated %s", jstr(m, "isolated"));
+        out("\n     Control groups: %s", jstr(j, "cgroup"));
+        if (!isnan(jnum(j, "interval_s")))
+                out("; looks every %g s", jnum(j, "interval_s"));
+        out("\n");
+        if (undo)
+                out("     To put back: %.0f changes on %.0f threads\n", jnum(undo, "entries"), jnum(undo, "threads"));
+}
+
+static void show_plan_line(const json_t *plan) {
+        double bound = jnum(plan, "lower_bound"), total = jnum(jget(plan, "energy"), "total");
+
+        if (!plan)
+                return;
+        out("     Plan: ");
+        if (json_is_true(jget(plan, "feasible")))
+                out_ink(INK_GOOD, "feasible");
+        else
+                out_ink(INK_BAD, "infeasible");
+        if (!isnan(total))
+                out(", energy %.4g", total);
+        if (json_is_true(jget(plan, "proved")))
+                out(", proved optimal");
+        else if (!isnan(bound) && fabs(total) > 0)
+                out(", gap %.2g %%", fmax(0, (total - bound) / fabs(total) * 100));
+        if (*jstr(plan, "housekeeping"))
+                out("; housekeeping CPUs %s", jstr(plan, "housekeeping"));
+        out("\n");
+}
+
+static void show_jobs(const json_t *jobs) {
+        static const char *const columns[] = { "JOB", ">PRIORITY", ">RANKS", ">MATCHED", ">UID", NULL };
+        _cleanup_(table_freep) Table *table = NULL;
+        const json_t *job;
+        size_t i;
+
+        if (json_array_size(jobs) == 0 || table_new(columns, &table) < 0)
+                return;
+        json_array_foreach((json_t *) jobs, i, job) {
+                bool all = jnum(job, "matched") >= jnum(job, "ranks");
+
+                table_add(table, INK_BOLD, "%s", jstr(job, "name"));
+                table_add(table, INK_NONE, "%.0f", jnum(job, "priority"));
+                table_add(table, INK_NONE, "%.0f", jnum(job, "ranks"));
+                table_add(table, all ? INK_GOOD : INK_WARN, "%.0f", jnum(job, "matched"));
+                table_add(table, INK_NONE, "%.0f", jnum(job, "owner_uid"));
+        }
+        out("\n");
+        table_print(table);
+}
+
+static void show_tasks(const json_t *tasks) {
+        static const char *const columns[] = { ">PID", "TASK", "JOB", ">THREADS", ">USE", "DEVICES", "*CPUS", "MEMS", NULL };
+        _cleanup_(table_freep) Table *table = NULL;
+        const json_t *t;
+        size_t i;
+
+        if (json_array_size(tasks) == 0 || table_new(columns, &table) < 0)
+                return;
+        json_array_foreach((json_t *) tasks, i, t) {
+                _cleanup_free_ char *devices = jjoin(jget(t, "devices"), ",");
+                const char *job = jstr(t, "job");
+
+                table_add(table, INK_NONE, "%.0f", jnum(t, "pid"));
+                table_add(table, INK_BOLD, "%s", jstr(t, "name"));
+                table_add(table, *job ? INK_NONE : INK_DIM, "%s", *job ? job : "-");
+                table_add(table, INK_NONE, "%.0f", jnum(t, "threads"));
+                if (isnan(jnum(t, "cpu_use")))
+                        table_add(table, INK_DIM, "-");
+                else
+                        table_add(table, INK_NONE, "%.1f", jnum(t, "cpu_use"));
+                table_add(table, INK_NONE, "%s", devices && *devices ? devices : "-");
+                table_add(table, INK_GOOD, "%s", jstr(t, "cpus"));
+                table_add(table, INK_NONE, "%s", jstr(t, "mems"));
+        }
+        out("\n");
+        table_print(table);
+}
+
+static void show_devices_line(const json_t *devices) {
+        size_t i, bad = 0;
+        const json_t *d;
+
+        json_array_foreach((json_t *) devices, i, d)
+                bad += streq(jstr(d, "health"), "alarm") || streq(jstr(d, "health"), "critical");
+        out("     Devices: %zu", json_array_size(devices));
+        if (bad > 0)
+                out_ink(INK_BAD, ", %zu of them failed", bad);
+        out("\n");
+}
+
+int verb_status(const Options *o, int argc, char **argv) {
+        _cleanup_(sd_bus_flush_close_unrefp) sd_bus *bus = NULL;
+        json_t *j = NULL;
+        int r;
+
+        r = client_open(o, &bus);
+        if (r == EXIT_DONE)
+                r = client_call_string(bus, "GetStatus", NULL, &j);
+        if (r != EXIT_DONE)
+                return r;
+        if (o->json)
+                out_json(j);
+        else {
+                show_machine(j);
+                show_devices_line(jget(j, "devices"));
+                show_plan_line(jget(j, "plan"));
+                show_jobs(jget(j, "jobs"));
+                show_tasks(jget(j, "tasks"));
+                show_messages(jget(j, "messages"));
+        }
+        json_decref(j);
+        return EXIT_DONE;
+}
