@@ -23,11 +23,15 @@ AM_TESTS_ENVIRONMENT = \
 	TSAN_OPTIONS="halt_on_error=1:$$TSAN_OPTIONS"; export TSAN_OPTIONS; \
 	LC_ALL=C.UTF-8; export LC_ALL;
 
-EXTRA_DIST += tests/bats-tap $(srcdir)/tests/data
+EXTRA_DIST += tests/bats-tap tests/demo $(srcdir)/tests/data
 
 # Layers: upward includes, and policy linked alone
 TESTS += tests/layers.sh
 EXTRA_DIST += tests/layers.sh
+
+# What make install puts where
+TESTS += tests/install.sh
+EXTRA_DIST += tests/install.sh
 
 # The booted four-node machine (not part of make check: it takes minutes)
 EXTRA_DIST += tests/vm/run tests/vm/image tests/vm/guest tests/vm/suite.bats tests/vm/packages
