@@ -12,7 +12,7 @@
 
 const char *const health_names[] = { "unknown", "ok", "warning", "alarm", "critical", NULL };
 const char *const link_names[] = { "SYS", "PHB", "PXB", "PIX", "SIO", "HCCS", "MLULINK", "XGMI", "NVLINK", NULL };
-const char *const owner_names[] = { "none", "qsched", "unit", "scope", "pod", "container", "slurm", NULL };
+const char *const owner_names[] = { "none", "qsched", "unit", "scope", "pod", "container", "slurm", "group", NULL };
 
 int snapshot_new(Snapshot **ret) {
         Snapshot *s = calloc(1, sizeof(*s));

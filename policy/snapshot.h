@@ -45,7 +45,9 @@ typedef struct Process {
 } Process;
 
 typedef enum OwnerKind { /* whose cgroup it is in: who may have opinions on its CPUs */
-        OWNER_NONE, OWNER_QSCHED, OWNER_UNIT, OWNER_SCOPE, OWNER_POD, OWNER_CONTAINER, OWNER_SLURM, _OWNER_MAX
+        OWNER_NONE, OWNER_QSCHED, OWNER_UNIT, OWNER_SCOPE, OWNER_POD, OWNER_CONTAINER, OWNER_SLURM,
+        OWNER_GROUP, /* a cgroup of somebody else: made by hand, or by a manager that is not known here */
+        _OWNER_MAX
 } OwnerKind;
 extern const char *const owner_names[];
 

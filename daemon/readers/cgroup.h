@@ -7,6 +7,10 @@
 typedef enum CgroupMode { CGROUP_NONE, CGROUP_V1, CGROUP_HYBRID, CGROUP_V2 } CgroupMode;
 extern const char *const cgroup_mode_names[];
 
+typedef enum CgroupTree { /* the hierarchies that are read */
+        CGROUP_CPUSET, CGROUP_CPU, CGROUP_MEMORY, CGROUP_SYSTEMD, CGROUP_UNIFIED, _CGROUP_TREE_MAX
+} CgroupTree;
+
 typedef struct Cgroups { /* mounts, found once through /proc/self/mountinfo */
         CgroupMode mode;
         char *cpuset;  /* mount of the v1 cpuset controller; NULL when on the unified hierarchy */
@@ -15,6 +19,7 @@ typedef struct Cgroups { /* mounts, found once through /proc/self/mountinfo */
         char *systemd; /* v1 name=systemd */
         char *unified; /* cgroup2 mount; NULL none */
         bool unified_cpuset; /* the cpuset controller is on the unified hierarchy */
+        char *shown[_CGROUP_TREE_MAX]; /* what each mount shows of its hierarchy: "/", in a container often deeper */
 } Cgroups;
 
 /* root: "" for this system; a directory with a fake /proc and /sys in tests. */
@@ -24,12 +29,15 @@ void cgroups_done(Cgroups *c);
 typedef struct CgroupInfo {
         char *path;        /* as in Task.cgroup */
         Bitset cpus, mems; /* effective cpuset; empty when there is no cpuset controller */
+        double request;    /* CPUs promised: a pod's cpu.shares or cpu.weight, a Slurm step's cpuset; NAN unknown */
         double quota;      /* CPUs: the tightest cpu.max / cfs_quota of it and its ancestors; NAN none */
         uint64_t memory_max; /* bytes; UINT64_MAX none */
+        char *memory_directory; /* its group in the tree that accounts memory; NULL none */
         char *owner;
         OwnerKind owner_kind;
 } CgroupInfo;
 
+/* -ESRCH when the process is gone. Facts that the host does not tell stay empty: no error. */
 int cgroup_of_pid(const Cgroups *c, const char *root, pid_t pid, CgroupInfo *ret);
 void cgroup_info_done(CgroupInfo *i);
 /* Pure: name and kind of the owner from a cgroup path. *ret_owner NULL for the root. */
@@ -39,3 +47,9 @@ OwnerKind cgroup_owner(const char *path, char **ret_owner);
 int cgroup_memory_by_node(const Cgroups *c, const CgroupInfo *i, const Topology *t, uint64_t **ret);
 /* kubelet's CPU manager: CPUs given, or kept to be given, to guaranteed pods. Empty when there is no kubelet here. */
 int kubelet_reserved(const char *root, Bitset *ret, char **ret_reason);
+
+/* Pure parts, for tests and the fuzzer. */
+int cgroups_parse_mountinfo(const char *text, const char *root, Cgroups *ret);
+int cgroup_parse_pid(const char *text, char *paths[_CGROUP_TREE_MAX]); /* /proc/PID/cgroup; caller frees each */
+int cgroup_parse_numa_stat(const char *text, uint64_t page_size, const Topology *t, uint64_t *bytes); /* v1 pages, v2 bytes */
+int kubelet_parse_state(const char *state, const char *kubelet_config, Bitset *ret, char **ret_reason);
