@@ -138,11 +138,15 @@ static unsigned ancestor_index(hwloc_topology_t h, hwloc_obj_t pu, hwloc_obj_typ
         return o ? o->logical_index : TOPOLOGY_NONE;
 }
 
-/* Clusters are Groups with a subtype (hwloc >= 2.5, Linux >= 5.16); their number is made dense by the caller. */
-static hwloc_obj_t cluster_of(hwloc_obj_t pu) {
-        for (hwloc_obj_t o = pu->parent; o; o = o->parent)
-                if (o->type == HWLOC_OBJ_GROUP && o->subtype && strcasecmp(o->subtype, "Cluster") == 0)
+/* Clusters are Groups with a subtype (hwloc >= 2.5, Linux >= 5.16), but not those with memory, which are a Xeon Phi's
+ * quadrants. hwloc drops a Group that an L2 cache equals, so an L2 of several cores is one too. */
+static hwloc_obj_t cluster_of(hwloc_topology_t h, hwloc_obj_t pu) {
+        for (hwloc_obj_t o = pu->parent; o; o = o->parent) {
+                if (o->type == HWLOC_OBJ_GROUP && o->subtype && strcasecmp(o->subtype, "Cluster") == 0 && o->memory_arity == 0)
                         return o;
+                if (o->type == HWLOC_OBJ_L2CACHE && hwloc_get_nbobjs_inside_cpuset_by_type(h, o->cpuset, HWLOC_OBJ_CORE) > 1)
+                        return o;
+        }
         return NULL;
 }
 
@@ -158,7 +162,7 @@ static int convert_cpu(Convert *c, hwloc_obj_t pu, unsigned *n_loose_cores) {
         Topology *t = c->t;
         TopologyCpu *cpu = t->cpus + t->n_cpus;
         hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(c->h, HWLOC_OBJ_CORE, pu);
-        hwloc_obj_t cluster = cluster_of(pu);
+        hwloc_obj_t cluster = cluster_of(c->h, pu);
 
         *cpu = (TopologyCpu){
                 .os = pu->os_index,
@@ -548,6 +552,11 @@ static int convert_sets(Convert *c) {
         bitset_and(&t->allowed, &t->online);
         if (bitset_isempty(&t->allowed)) {
                 r = strv_extend(&t->warnings, "No CPU that is online is allowed");
+                if (r < 0)
+                        return r;
+        }
+        if (bitset_isempty(&t->allowed_nodes)) {
+                r = strv_extend(&t->warnings, "No NUMA node is allowed");
                 if (r < 0)
                         return r;
         }
