@@ -70,47 +70,125 @@ static int differences(const double *now, const double *then, char **ret) {
         return fclose(f) == 0 ? 0 : -ENOMEM;
 }
 
-static int explain_group(const Placement *p, uint32_t now, uint32_t first, uint32_t count, const uint32_t *chosen, size_t n,
-                         char ***reasons) {
+static bool same_choice(const Candidate *a, const Candidate *b) {
+        if (a->kind != b->kind || a->n_devices != b->n_devices)
+                return false;
+        return a->kind == CANDIDATE_CPUS ? a->block == b->block
+                                         : memcmp(a->devices, b->devices, a->n_devices * sizeof(*a->devices)) == 0;
+}
+
+/* Where in chosen the rank is that has what candidate `alternative` offers; n when nobody has. */
+static size_t occupant(const Placement *p, uint32_t alternative, const uint32_t *chosen, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                if (p->candidates[chosen[i]].rank != p->candidates[alternative].rank &&
+                    same_choice(p->candidates + chosen[i], p->candidates + alternative))
+                        return i;
+        return n;
+}
+
+/* The candidate of another rank that offers what `now` offers; UINT32_MAX when it has none. */
+static uint32_t counterpart(const Placement *p, uint32_t now, unsigned rank) {
         const Candidate *c = p->candidates + now;
-        double here[PLACEMENT_TERM_MAX] = {}, best[PLACEMENT_TERM_MAX] = {};
+        const PlacementRank *k = p->ranks + rank;
+        uint32_t first = c->kind == CANDIDATE_CPUS ? k->first_block : k->first_device;
+        uint32_t count = c->kind == CANDIDATE_CPUS ? k->n_block_candidates : k->n_device_candidates;
+
+        for (uint32_t i = first; i < first + count; i++)
+                if (same_choice(p->candidates + i, c))
+                        return i;
+        return UINT32_MAX;
+}
+
+/* What the choices at positions a and b of `chosen` cost together (b == n: a alone). */
+static void cost_of(const Placement *p, uint32_t *chosen, size_t n, size_t a, size_t b, double *terms) {
+        uint32_t kept = chosen[a];
+
+        memset(terms, 0, PLACEMENT_TERM_MAX * sizeof(double));
+        placement_share(p, chosen[a], chosen, n, 1, terms);
+        if (b == n)
+                return;
+        chosen[a] = chosen[b]; /* the pair of the two is counted already: a variable has no price with itself */
+        placement_share(p, chosen[b], chosen, n, 1, terms);
+        chosen[a] = kept;
+}
+
+/* Terms now and then when position `at` takes `alternative`, by swapping with who has it where that is possible. */
+static void weigh(const Placement *p, uint32_t *chosen, size_t n, size_t at, uint32_t alternative, double *now, double *then,
+                  bool *ret_swap) {
+        uint32_t old = chosen[at], theirs = UINT32_MAX;
+        size_t other = occupant(p, alternative, chosen, n);
+
+        if (other < n)
+                theirs = counterpart(p, old, p->candidates[chosen[other]].rank);
+        if (theirs == UINT32_MAX)
+                other = n;
+        cost_of(p, chosen, n, at, other, now);
+        chosen[at] = alternative;
+        if (other < n) {
+                uint32_t kept = chosen[other];
+
+                chosen[other] = theirs;
+                cost_of(p, chosen, n, at, other, then);
+                chosen[other] = kept;
+        } else
+                cost_of(p, chosen, n, at, n, then);
+        chosen[at] = old;
+        *ret_swap = other < n;
+}
+
+static const char *no_choice(const Candidate *c) {
+        if (c->kind == CANDIDATE_CPUS)
+                return "no other node can be had";
+        return c->current ? "its process holds it" : "no other can be had";
+}
+
+static int explain_group(const Placement *p, size_t at, uint32_t first, uint32_t count, uint32_t *chosen, size_t n, char ***reasons) {
+        const Candidate *c = p->candidates + chosen[at];
+        double here[PLACEMENT_TERM_MAX] = {}, best[PLACEMENT_TERM_MAX] = {}, gap;
         _cleanup_free_ char *what = NULL, *other = NULL, *why = NULL;
+        const char *as_now = c->current ? " (as now)" : "";
         uint32_t next = UINT32_MAX;
+        bool swaps = false;
         int r;
 
         r = describe(p, c, &what);
         if (r < 0)
                 return r;
-        placement_share(p, now, chosen, n, 1, here);
         for (uint32_t i = first; i < first + count; i++) {
-                double there[PLACEMENT_TERM_MAX] = {};
+                double now[PLACEMENT_TERM_MAX], then[PLACEMENT_TERM_MAX];
+                bool swap;
 
                 if (!materially_different(p, c, p->candidates + i))
                         continue;
-                placement_share(p, i, chosen, n, 1, there);
-                if (next == UINT32_MAX || total(there) < total(best)) {
-                        next = i;
-                        memcpy(best, there, sizeof(best));
-                }
+                weigh(p, chosen, n, at, i, now, then, &swap);
+                if (next != UINT32_MAX && total(then) - total(now) >= total(best) - total(here))
+                        continue;
+                next = i;
+                swaps = swap;
+                memcpy(here, now, sizeof(here));
+                memcpy(best, then, sizeof(best));
         }
         if (next == UINT32_MAX)
-                return strv_extendf(reasons, "%s%s: %s", what, c->current ? " (as now)" : "",
-                                    c->kind == CANDIDATE_CPUS ? "no other node can be had" : c->current ? "its process holds it"
-                                                                                              : "no other can be had");
+                return strv_extendf(reasons, "%s%s: %s", what, as_now, no_choice(c));
         r = describe(p, p->candidates + next, &other);
         if (r >= 0)
                 r = differences(here, best, &why);
         if (r < 0)
                 return r;
-        if (fabs(total(best) - total(here)) < 0.001)
-                return strv_extendf(reasons, "%s%s: %s would cost the same with all else as it is%s", what,
-                                    c->current ? " (as now)" : "", other, why);
-        return strv_extendf(reasons, "%s%s: the next best, %s, would cost %.3g %s%s", what, c->current ? " (as now)" : "", other,
-                            fabs(total(best) - total(here)), total(best) > total(here) ? "more" : "less", why);
+        gap = total(best) - total(here);
+        if (fabs(gap) < 0.001)
+                return strv_extendf(reasons, "%s%s: %s%s would cost the same%s", what, as_now, swaps ? "swapping for " : "", other, why);
+        return strv_extendf(reasons, "%s%s: the next best, %s%s, would cost %.3g %s%s", what, as_now, swaps ? "swapping for " : "",
+                            other, fabs(gap), gap > 0 ? "more" : "less", why);
 }
 
 int explain_rank(const Placement *p, unsigned rank, const uint32_t *chosen, size_t n, char ***reasons) {
         const PlacementRank *k = p->ranks + rank;
+        _cleanup_free_ uint32_t *tried = calloc(MAX(n, (size_t) 1), sizeof(uint32_t));
+
+        if (!tried)
+                return -ENOMEM;
+        memcpy(tried, chosen, n * sizeof(uint32_t));
 
         for (size_t i = 0; i < n; i++) {
                 const Candidate *c = p->candidates + chosen[i];
@@ -119,8 +197,8 @@ int explain_rank(const Placement *p, unsigned rank, const uint32_t *chosen, size
                 if (c->rank != rank)
                         continue;
                 r = c->kind == CANDIDATE_DEVICES
-                            ? explain_group(p, chosen[i], k->first_device, k->n_device_candidates, chosen, n, reasons)
-                            : explain_group(p, chosen[i], k->first_block, k->n_block_candidates, chosen, n, reasons);
+                            ? explain_group(p, i, k->first_device, k->n_device_candidates, tried, n, reasons)
+                            : explain_group(p, i, k->first_block, k->n_block_candidates, tried, n, reasons);
                 if (r < 0)
                         return r;
         }

@@ -66,3 +66,8 @@ check_PROGRAMS += tests/unit/test-solvers
 tests_unit_test_solvers_SOURCES = tests/unit/test-solvers.c tests/unit/qubo-models.h
 tests_unit_test_solvers_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
 TESTS += tests/unit/test-solvers
+
+check_PROGRAMS += tests/unit/test-decide
+tests_unit_test_decide_SOURCES = tests/unit/test-decide.c tests/unit/fixture.c tests/unit/fixture.h
+tests_unit_test_decide_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-decide

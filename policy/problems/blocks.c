@@ -374,9 +374,6 @@ static int share_cpus(Packer *k) {
         bool promised = false;
         int r;
 
-        set_pool(k, true, false);
-        if (pool_size(k) == 0)
-                set_pool(k, false, false);
         for (unsigned i = 0; i < p->n_ranks; i++) {
                 promised = promised || p->ranks[i].min > 1;
                 least += p->ranks[i].min;
@@ -384,6 +381,9 @@ static int share_cpus(Packer *k) {
         if (promised)
                 return strv_extendf(&p->causes, "%u ranks need at least %" PRIu64 " CPUs (MinCPUs=), %u can be given", p->n_ranks, least,
                                     pool_size(k));
+        set_pool(k, true, false);
+        if (pool_size(k) == 0)
+                set_pool(k, false, false);
         p->shares_cpus = true;
         for (unsigned i = 0; i < p->n_ranks; i++) {
                 p->ranks[i].size = 1;

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The decision from outside: snapshot and jobs in, plan out. Machines are made in code; what is asserted is what an
+ * administrator would check by hand, and that the annealer's plan costs what the exact optimum costs.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "common/text.h"
+#include "fixture.h"
+
+static const Shape kunpeng = { .packages = 2, .nodes = 2, .cores = 32, .smt = 1 };
+
+/* Two NPUs on each node; HCCS within a socket, nothing described across. */
+static Snapshot *kunpeng_snapshot(void) {
+        Snapshot *s = fixture_snapshot(&kunpeng);
+
+        fixture_devices(s, "ascend", "npu", 2);
+        for (unsigned a = 0; a < 8; a++)
+                for (unsigned b = a + 1; b < 8; b++)
+                        if (a / 4 == b / 4)
+                                fixture_link(s, a, b, LINK_HCCS, 30e9);
+        return s;
+}
+
+static unsigned number_of(const char *device) {
+        return (unsigned) atoi(device + strcspn(device, "0123456789"));
+}
+
+static bool has_message(const Plan *p, const char *part) {
+        for (char **m = p->messages; m && *m; m++)
+                if (strstr(*m, part))
+                        return true;
+        return false;
+}
+
+static void assert_message(const Plan *p, const char *part) {
+        if (has_message(p, part))
+                return;
+        for (char **m = p->messages; m && *m; m++)
+                print_message("message: %s\n", *m);
+        fail_msg("no message says \"%s\"", part);
+}
+
+static void assert_set(const Bitset *b, const char *list) {
+        _cleanup_free_ char *s = NULL;
+
+        assert_int_equal(bitset_format(b, &s), 0);
+        assert_string_equal(s, list);
+}
+
+/* auto against the proved optimum of the same model. */
+static Plan *assert_optimal(const Snapshot *s, Job *const *jobs, size_t n) {
+        Plan *p = fixture_decide(s, jobs, n, "auto");
+        _cleanup_(plan_freep) Plan *exact = fixture_decide(s, jobs, n, "exact");
+
+        assert_true(exact->feasible && exact->optimal);
+        assert_true(p->feasible);
+        assert_true(fabs(p->energy.total - exact->energy.total) < 1e-6);
+        return p;
+}
+
+static void tp_groups_stay_in_a_socket(void **state) {
+        _cleanup_(snapshot_freep) Snapshot *s = kunpeng_snapshot();
+        _cleanup_(job_freep) Job *j = fixture_job("train", 8, 0, "ascend", 1);
+        _cleanup_(plan_freep) Plan *p = NULL;
+        unsigned used = 0;
+
+        fixture_parallel(j, 4, 2, 1, 10e9, 1e9, 0);
+        p = assert_optimal(s, &j, 1);
+        fixture_check_plan(s, p, true);
+        for (unsigned i = 0; i < 8; i++) {
+                unsigned d = number_of(p->tasks[i].devices[0]);
+
+                assert_int_equal(d / 4, number_of(p->tasks[i / 4 * 4].devices[0]) / 4);
+                assert_int_equal(topology_cpu(s->topology, (unsigned) bitset_first(&p->tasks[i].cpus))->node, d / 2);
+                assert_int_equal(bitset_weight(&p->tasks[i].cpus), 15);
+                assert_int_equal(bitset_weight(&p->tasks[i].irq_cpus), 1);
+                used |= 1U << d;
+        }
+        assert_int_equal(used, 0xff);
+        assert_set(&p->housekeeping, "0,32,64,96");
+}
+
+static void a_node_mostly_taken_away(void **state) {
+        _cleanup_(snapshot_freep) Snapshot *s = kunpeng_snapshot();
+        _cleanup_(job_freep) Job *j = fixture_job("train", 8, 0, "ascend", 1);
+        _cleanup_(plan_freep) Plan *p = NULL;
+
+        for (unsigned i = 35; i < 64; i++)
+                bitset_clear(&s->owned_topology->allowed, i);
+        fixture_parallel(j, 4, 2, 1, 10e9, 1e9, 0);
+        p = assert_optimal(s, &j, 1);
+        fixture_check_plan(s, p, true);
+        for (unsigned i = 0; i < 8; i++)
+                assert_int_equal(bitset_weight(&p->tasks[i].cpus), 10);
+}
+
+static void a_failed_device_is_never_used(void **state) {
+        _cleanup_(snapshot_freep) Snapshot *s = kunpeng_snapshot();
+        _cleanup_(job_freep) Job *eight = fixture_job("train", 8, 0, "ascend", 1), *seven = fixture_job("train", 7, 0, "ascend", 1);
+        _cleanup_(plan_freep) Plan *p = NULL, *q = NULL;
+
+        s->devices[3].health = HEALTH_CRITICAL;
+        p = fixture_decide(s, &eight, 1, "auto");
+        assert_false(p->feasible);
+        assert_message(p, "8 ranks ask for 8 ascend devices, 7 can be used: npu3 is critical");
+        q = assert_optimal(s, &seven, 1);
+        fixture_check_plan(s, q, true);
+        for (unsigned i = 0; i < 7; i++)
+                assert_string_not_equal(q->tasks[i].devices[0], "npu3");
+}
+
+static void a_hot_device_comes_last(void **state) {
+        _cleanup_(snapshot_freep) Snapshot *s = kunpeng_snapshot();
+        _cleanup_(job_freep) Job *j = fixture_job("train", 7, 0, "ascend", 1);
+        _cleanup_(plan_freep) Plan *p = NULL;
+
+        s->devices[5].temperature = 95;
+        p = assert_optimal(s, &j, 1);
+        fixture_check_plan(s, p, true);
+        for (unsigned i = 0; i < 7; i++)
+                assert_string_not_equal(p->tasks[i].devices[0], "npu5");
+}
+
+static void a_foreign_task_keeps_its_cpus_and_device(void **state) {
+        _cleanup_(snapshot_freep) Snapshot *s = kunpeng_snapshot();
+        _cleanup_(job_freep) Job *j = fixture_job("train", 4, 0, "ascend", 1);
+        _cleanup_(plan_freep) Plan *p = NULL;
+        Task *t = fixture_task(s, 500, "64-79", "0-127");
+
+        t->devices = calloc(1, sizeof(unsigned));
+        t->devices[0] = 4;
+        t->n_devices = 1;
+        fixture_parallel(j, 2, 2, 1, 10e9, 1e9, 0);
+        p = assert_optimal(s, &j, 1);
+        fixture_check_plan(s, p, true);
+        for (unsigned i = 0; i < 4; i++) {
+                assert_string_not_equal(p->tasks[i].devices[0], "npu4");
+                assert_false(bitset_intersects(&p->tasks[i].cpus, &t->cpus));
+        }
+}
+
+/* 16 dies, 8 nodes of 40 cores x 2, nobody knows where a die hangs: even shares, two to a node, none on node 0 only. */
+static void unknown_places_are_neutral(void **state) {
+        static const Shape a3 = { .packages = 4, .nodes = 2, .cores = 40, .smt = 2 };
+        _cleanup_(snapshot_freep) Snapshot *s = fixture_snapshot(&a3);
+        _cleanup_(job_freep) Job *j = fixture_job("serve", 16, 0, "ascend", 1);
+        _cleanup_(plan_freep) Plan *p = NULL;
+        unsigned on_node[8] = {};
+
+        fixture_devices(s, "ascend", "npu", 2);
+        for (size_t i = 0; i < s->n_devices; i++)
+                s->devices[i].node = TOPOLOGY_NONE;
+        p = fixture_decide(s, &j, 1, "auto");
+        fixture_check_plan(s, p, true);
+        for (size_t i = 0; i < 16; i++) {
+                assert_int_equal(bitset_weight(&p->tasks[i].cpus), 38);
+                on_node[topology_cpu(s->topology, (unsigned) bitset_first(&p->tasks[i].cpus))->node]++;
+        }
+        for (unsigned n = 0; n < 8; n++)
+                assert_int_equal(on_node[n], 2);
+}
+
+static void three_on_two_cpus_share_and_say_so(void **state) {
+        static const Shape tiny = { .packages = 1, .nodes = 1, .cores = 2, .smt = 1 };
+        _cleanup_(snapshot_freep) Snapshot *s = fixture_snapshot(&tiny);
+        _cleanup_(job_freep) Job *two = fixture_job("two", 2, 0, NULL, 0), *three = fixture_job("three", 3, 0, NULL, 0);
+        _cleanup_(plan_freep) Plan *p = fixture_decide(s, &two, 1, "auto"), *q = fixture_decide(s, &three, 1, "auto");
+
+        fixture_check_plan(s, p, true);
+        assert_true(bitset_isempty(&p->housekeeping));
+        assert_null(p->messages);
+        fixture_check_plan(s, q, false);
+        assert_message(q, "3 ranks share 2 CPUs");
+}
+
+static void priority_comes_first_when_cpus_are_short(void **state) {
+        static const Shape eight = { .packages = 1, .nodes = 1, .cores = 9, .smt = 1 };
+        _cleanup_(snapshot_freep) Snapshot *s = fixture_snapshot(&eight);
+        Job *jobs[] = { fixture_job("low", 1, 6, NULL, 0), fixture_job("high", 1, 6, NULL, 0) };
+        _cleanup_(plan_freep) Plan *p = NULL;
+
+        jobs[0]->priority = 10;
+        jobs[1]->priority = 90;
+        p = fixture_decide(s, jobs, 2, "auto");
+        fixture_check_plan(s, p, true);
+        assert_int_equal(bitset_weight(&plan_task(p, "high/0")->cpus), 6);
+        assert_int_equal(bitset_weight(&plan_task(p, "low/0")->cpus), 2);
+        assert_message(p, "low/0 asks for 6 CPUs and gets 2");
+        job_free(jobs[0]);
+        job_free(jobs[1]);
+}
+
+static void a_cpuset_is_a_wall(void **state) {
+        _cleanup_(snapshot_freep) Snapshot *s = kunpeng_snapshot();
+        _cleanup_(job_freep) Job *j = fixture_job("train", 0, 0, NULL, 0);
+        _cleanup_(plan_freep) Plan *p = NULL;
+        Match m = { .kind = MATCH_COMM };
+
+        m.pattern = strdup("task*");
+        j->ranks[0].match = malloc(sizeof(Match));
+        *j->ranks[0].match = m;
+        fixture_task(s, 10, "5", "5");
+        fixture_task(s, 11, "0-127", "0-127");
+        fixture_task(s, 12, "40-47", "40-47");
+        p = assert_optimal(s, &j, 1);
+        fixture_check_plan(s, p, true);
+        assert_int_equal(p->n_tasks, 3);
+        assert_set(&plan_task(p, "train/0")->cpus, "5");
+}
+
+static void min_cpus_that_cannot_be_had(void **state) {
+        _cleanup_(snapshot_freep) Snapshot *s = kunpeng_snapshot();
+        _cleanup_(job_freep) Job *j = fixture_job("train", 8, 0, NULL, 0), *wide = fixture_job("wide", 1, 0, NULL, 0);
+        _cleanup_(plan_freep) Plan *p = NULL, *q = NULL, *r = NULL;
+
+        j->ranks[0].min_cpus = 20;
+        p = fixture_decide(s, &j, 1, "auto");
+        assert_false(p->feasible);
+        assert_message(p, "8 ranks need at least 160 CPUs (MinCPUs=), 128 can be given");
+        wide->ranks[0].min_cpus = 129;
+        q = fixture_decide(s, &wide, 1, "auto");
+        assert_false(q->feasible);
+        assert_message(q, "needs at least 129 CPUs (MinCPUs=), it may use 128");
+        wide->ranks[0].min_cpus = 40; /* more than a node has: straddles, and may */
+        r = fixture_decide(s, &wide, 1, "auto");
+        fixture_check_plan(s, r, true);
+        assert_true(bitset_weight(&r->tasks[0].cpus) >= 40);
+}
+
+static void explicit_cpus_may_straddle(void **state) {
+        _cleanup_(snapshot_freep) Snapshot *s = kunpeng_snapshot();
+        _cleanup_(job_freep) Job *j = fixture_job("train", 2, 60, NULL, 0);
+        _cleanup_(plan_freep) Plan *p = assert_optimal(s, &j, 1);
+
+        fixture_check_plan(s, p, true);
+        for (size_t i = 0; i < 2; i++) {
+                unsigned socket = (unsigned) bitset_first(&p->tasks[i].cpus) / 64;
+
+                assert_int_equal(bitset_weight(&p->tasks[i].cpus), 60);
+                BITSET_FOREACH(cpu, &p->tasks[i].cpus)
+                        assert_int_equal((unsigned) cpu / 64, socket);
+        }
+}
+
+static void what_is_good_stays(void **state) {
+        _cleanup_(snapshot_freep) Snapshot *s = kunpeng_snapshot();
+        _cleanup_(job_freep) Job *j = fixture_job("task", 4, 0, NULL, 0);
+        _cleanup_(plan_freep) Plan *first = fixture_decide(s, &j, 1, "auto"), *again = NULL;
+
+        for (size_t i = 0; i < first->n_tasks; i++) {
+                _cleanup_free_ char *list = NULL;
+                Task *t;
+
+                assert_int_equal(bitset_format(&first->tasks[i].cpus, &list), 0);
+                t = fixture_task(s, 100 + (pid_t) i, list, "0-127");
+                t->job = strdup("task");
+                free(t->name);
+                t->name = strdup(first->tasks[i].name);
+        }
+        again = fixture_decide(s, &j, 1, "auto");
+        assert_false(again->changed);
+        assert_true(again->energy_before.known);
+        assert_true(fabs(again->energy.total - again->energy_before.total) < 1e-9);
+        for (size_t i = 0; i < 4; i++)
+                assert_true(bitset_equal(&again->tasks[i].cpus, &first->tasks[i].cpus));
+}
+
+static void terms_add_up(void **state) {
+        _cleanup_(snapshot_freep) Snapshot *s = kunpeng_snapshot();
+        _cleanup_(job_freep) Job *j = fixture_job("train", 6, 9, "ascend", 1);
+        _cleanup_(plan_freep) Plan *p = NULL;
+        double by_term = 0, by_task = 0;
+
+        fixture_parallel(j, 2, 3, 1, 8e9, 2e9, 0);
+        s->devices[1].temperature = 80;
+        p = fixture_decide(s, &j, 1, "sa");
+        for (size_t i = 0; i < PLACEMENT_TERM_MAX; i++)
+                by_term += p->energy.terms[i];
+        for (size_t i = 0; i < p->n_tasks; i++)
+                by_task += p->tasks[i].energy.total;
+        assert_true(fabs(by_term - p->energy.total) < 1e-9);
+        assert_true(fabs(by_task - p->energy.total) < 1e-9);
+        assert_true(isnan(p->lower_bound) || p->lower_bound <= p->energy.total + 1e-9);
+}
+
+/* Random machines, sizes and cpusets: whatever comes out is valid, and disjoint while there are CPUs enough. */
+static void random_machines_hold_the_invariants(void **state) {
+        unsigned seed = 7;
+
+        for (unsigned round = 0; round < 150; round++) {
+                Shape shape = { .packages = 1 + rand_r(&seed) % 3, .nodes = 1 + rand_r(&seed) % 3, .cores = 1 + rand_r(&seed) % 9,
+                                .smt = 1 + rand_r(&seed) % 2 };
+                _cleanup_(snapshot_freep) Snapshot *s = fixture_snapshot(&shape);
+                unsigned n = 1 + rand_r(&seed) % 12, enough;
+                _cleanup_(job_freep) Job *j = fixture_job("job", n, rand_r(&seed) % 2 ? 0 : 1 + rand_r(&seed) % 6, NULL, 0);
+                _cleanup_(plan_freep) Plan *p = NULL;
+
+                for (unsigned i = 0; i < s->topology->n_cpus; i++)
+                        if (rand_r(&seed) % 5 == 0 && bitset_weight(&s->topology->allowed) > 1)
+                                bitset_clear(&s->owned_topology->allowed, i);
+                enough = bitset_weight(&s->topology->allowed);
+                p = fixture_decide(s, &j, 1, "auto");
+                fixture_check_plan(s, p, n <= enough);
+                assert_true(n <= enough || has_message(p, "share"));
+        }
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(tp_groups_stay_in_a_socket),
+                cmocka_unit_test(a_node_mostly_taken_away),
+                cmocka_unit_test(a_failed_device_is_never_used),
+                cmocka_unit_test(a_hot_device_comes_last),
+                cmocka_unit_test(a_foreign_task_keeps_its_cpus_and_device),
+                cmocka_unit_test(unknown_places_are_neutral),
+                cmocka_unit_test(three_on_two_cpus_share_and_say_so),
+                cmocka_unit_test(priority_comes_first_when_cpus_are_short),
+                cmocka_unit_test(a_cpuset_is_a_wall),
+                cmocka_unit_test(min_cpus_that_cannot_be_had),
+                cmocka_unit_test(explicit_cpus_may_straddle),
+                cmocka_unit_test(what_is_good_stays),
+                cmocka_unit_test(terms_add_up),
+                cmocka_unit_test(random_machines_hold_the_invariants),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
