@@ -1,9 +1,13 @@
 # readers: one kernel or file interface each; ctl uses them too
 noinst_LTLIBRARIES += libreaders.la libdaemon.la
 libreaders_la_SOURCES = daemon/readers/machine.c daemon/readers/machine.h \
-	daemon/readers/machine-check.c daemon/readers/machine-internal.h daemon/readers/machine-topology.c daemon/readers/devices.c daemon/readers/devices.h \
+	daemon/readers/machine-check.c daemon/readers/machine-guard.c daemon/readers/machine-internal.h \
+	daemon/readers/machine-pci.c daemon/readers/machine-topology.c daemon/readers/devices.c daemon/readers/devices.h \
+	daemon/readers/device-text.c daemon/readers/device-text.h \
 	daemon/readers/jobfile.c daemon/readers/jobfile.h daemon/readers/cgroup.c daemon/readers/cgroup.h \
-	daemon/readers/tasks.c daemon/readers/tasks.h daemon/readers/process.c daemon/readers/process.h
+	daemon/readers/tasks.c daemon/readers/tasks.h daemon/readers/process.c daemon/readers/process.h \
+	daemon/readers/owner.c daemon/readers/kubelet.c daemon/readers/task-devices.c daemon/readers/task-devices.h \
+	daemon/readers/rank-identity.c daemon/readers/rank-identity.h
 libreaders_la_LIBADD = $(HWLOC_LIBS)
 libdaemon_la_SOURCES = daemon/config.c daemon/config.h daemon/collect.c daemon/collect.h daemon/enforce.c daemon/enforce.h \
 	daemon/undo.c daemon/undo-replay.c daemon/undo-internal.h daemon/undo.h daemon/manager.c daemon/manager.h daemon/bus.c daemon/bus.h

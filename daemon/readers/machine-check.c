@@ -6,18 +6,10 @@
  * attributes, the five entities and character references; no DTD, no CDATA); what is out of bounds is refused with
  * its line and what is allowed, and all else is written again in the one plain form that hwloc's own parser takes:
  * type first, double quotes, no comments, no userdata, lengths that are true, ASCII only.
- *
- * What the scan cannot foresee (hwloc's asserts among them) is met by a rehearsal: the load is done once in a forked
- * child with bounded memory and time, and only if that one ends well is it done here.
  */
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdarg.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 
 #include "common/text.h"
 #include "daemon/readers/machine-internal.h"
@@ -598,87 +590,4 @@ int machine_check_xml(const char *label, const char *xml, size_t size, char **re
         *ret = s.out.s;
         *ret_size = s.out.n;
         return 0;
-}
-
-/* Under a sanitizer address space means nothing: its shadow takes terabytes. */
-#if defined(__has_feature)
-#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#    define SANITIZED 1
-#  endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#  define SANITIZED 1
-#endif
-
-enum { GUARD_GOOD = 0, GUARD_BAD = 42, GUARD_OOM = 43 }; /* all else is a crash; sanitizers end with 1 */
-
-__attribute__((__noreturn__)) static void guard_child(int (*try)(void *userdata), void *userdata) {
-        struct rlimit memory = { MACHINE_GUARD_MEMORY, MACHINE_GUARD_MEMORY };
-        struct rlimit core = { 0, 0 };
-        int null, r;
-
-        null = open("/dev/null", O_RDWR | O_CLOEXEC);
-        if (null >= 0) {
-                (void) dup2(null, STDOUT_FILENO);
-                (void) dup2(null, STDERR_FILENO);
-        }
-        (void) setrlimit(RLIMIT_CORE, &core);
-#ifndef SANITIZED
-        (void) setrlimit(RLIMIT_AS, &memory);
-#else
-        (void) memory;
-#endif
-        r = try(userdata);
-        _exit(r == -ENOMEM ? GUARD_OOM : r < 0 ? GUARD_BAD : GUARD_GOOD);
-}
-
-/* Waits until the child has closed its end of the pipe, that is, has ended; kills it when it takes too long. */
-static int guard_wait(pid_t pid, int fd, bool *ret_late, int *ret_status) {
-        struct pollfd p = { .fd = fd, .events = POLLIN };
-        int r;
-
-        do
-                r = poll(&p, 1, MACHINE_GUARD_SECONDS * 1000);
-        while (r < 0 && errno == EINTR);
-        *ret_late = r == 0;
-        if (r <= 0)
-                (void) kill(pid, SIGKILL);
-        do
-                r = waitpid(pid, ret_status, 0);
-        while (r < 0 && errno == EINTR);
-        return r < 0 ? -errno : 0;
-}
-
-int machine_guard(const char *label, int (*try)(void *userdata), void *userdata, char **ret_message) {
-        int fds[2], status = 0, r;
-        bool late;
-        pid_t pid;
-
-        if (pipe2(fds, O_CLOEXEC) < 0)
-                return -errno;
-        pid = fork();
-        if (pid < 0) {
-                r = -errno;
-                (void) close(fds[0]);
-                (void) close(fds[1]);
-                return r;
-        }
-        if (pid == 0) {
-                (void) close(fds[0]);
-                guard_child(try, userdata);
-        }
-        (void) close(fds[1]);
-        r = guard_wait(pid, fds[0], &late, &status);
-        (void) close(fds[0]);
-        if (r < 0)
-                return r;
-        if (late)
-                return text_fail(-EBADMSG, ret_message, "%s: hwloc is still reading it after %u seconds: not a machine", label,
-                                 MACHINE_GUARD_SECONDS);
-        if (WIFEXITED(status) && WEXITSTATUS(status) == GUARD_OOM)
-                return text_fail(-EBADMSG, ret_message, "%s: hwloc would need more than %llu MiB to read it: not a machine", label,
-                                 MACHINE_GUARD_MEMORY >> 20);
-        if (!WIFEXITED(status) || (WEXITSTATUS(status) != GUARD_GOOD && WEXITSTATUS(status) != GUARD_BAD))
-                return text_fail(-EBADMSG, ret_message, "%s: hwloc crashes on it; what it describes contradicts itself", label);
-        return 0; /* also when the load failed: done again here, it tells why */
 }

@@ -20,11 +20,17 @@ typedef struct MachineSource {
 
 /* hwloc's view -> ours. machine-topology.c */
 int machine_convert(hwloc_topology_t h, const MachineSource *source, Topology **ret, char **ret_message);
+/* Adds the PCI functions to a Topology that has its CPUs and nodes. machine-pci.c */
+int machine_convert_pci(hwloc_topology_t h, const MachineSource *source, Topology *t);
+
+/* First line of a file below the file system the machine came from; NULL when there is none (XML) or no such file. */
+char *machine_source_read(const MachineSource *s, const char *path);
 
 /* Reads outside XML before hwloc does, refuses what hwloc 2.x crashes or swells on, and writes all that is left in the
  * plain form that hwloc's own parser takes. machine-check.c */
 int machine_check_xml(const char *label, const char *xml, size_t size, char **ret, size_t *ret_size, char **ret_message);
 
-/* Runs try(userdata) in a forked child with bounded memory and time and a silent stderr. 0 when it returned 0, else
- * -EBADMSG and a sentence. Costs the work twice, so it is for outside files only. machine-check.c */
+/* Runs try(userdata) in a forked child with bounded memory and time and a silent stderr. -EBADMSG and a sentence when
+ * it crashed, swelled or did not end; 0 else, also when it failed: done again here, it tells why. Costs the work twice,
+ * so it is for outside files only. machine-guard.c */
 int machine_guard(const char *label, int (*try)(void *userdata), void *userdata, char **ret_message);

@@ -6,8 +6,7 @@
  * local to it the one with the fewest CPUs around it, ordinary DRAM before other kinds, memory before none. So a
  * node of HBM beside DRAM has no CPUs here, as in the kernel's own view, and nodes' CPU sets are disjoint.
  * Distances are the kernel's SLIT (10 local), or any other latency matrix over nodes scaled so that local is 10.
- * PCI functions: what the kernel says of the function or of a bridge above it, else hwloc's place for it; a place
- * that spans several nodes is no place. What contradicts itself is read in the safe way and noted in warnings.
+ * What contradicts itself is read in the safe way and noted in warnings.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,8 +35,7 @@ static int bitset_from_hwloc(Bitset *b, hwloc_const_bitmap_t from) {
         return 0;
 }
 
-/* Reads a file below the file system the machine came from; NULL when there is none (XML) or no such file. */
-static char *source_read(const MachineSource *s, const char *path) {
+char *machine_source_read(const MachineSource *s, const char *path) {
         _cleanup_free_ char *full = NULL;
         char *text = NULL;
 
@@ -47,7 +45,7 @@ static char *source_read(const MachineSource *s, const char *path) {
 }
 
 static int source_read_set(const MachineSource *s, const char *path, Bitset *ret) {
-        _cleanup_free_ char *text = source_read(s, path);
+        _cleanup_free_ char *text = machine_source_read(s, path);
         const char *p;
 
         if (!text)
@@ -214,9 +212,9 @@ static int read_clusters(Convert *c) {
                 char path[128];
 
                 (void) snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/topology/core_cpus_list", t->cpus[i].os);
-                core = source_read(c->source, path);
+                core = machine_source_read(c->source, path);
                 (void) snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/topology/cluster_cpus_list", t->cpus[i].os);
-                cluster = source_read(c->source, path);
+                cluster = machine_source_read(c->source, path);
                 /* A cluster that is one core says nothing new. */
                 if (!cluster || (core && streq(core, cluster)) || bitset_parse(cluster, &mates) < 0 || bitset_weight(&mates) < 2)
                         continue;
@@ -294,7 +292,7 @@ static int warn_lost_nodes(Convert *c) {
                 _cleanup_free_ char *text = NULL;
 
                 (void) snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/meminfo", os);
-                text = source_read(c->source, path);
+                text = machine_source_read(c->source, path);
                 if (text && topology_node_by_os(t, os) == TOPOLOGY_NONE && bitset_set(&lost, os) < 0)
                         return -ENOMEM;
         }
@@ -419,128 +417,6 @@ static void convert_attributes(Convert *c) {
 #endif
 }
 
-static char *pci_address(hwloc_obj_t o) {
-        char *s;
-
-        return asprintf(&s, "%04x:%02x:%02x.%01x", (unsigned) o->attr->pcidev.domain, o->attr->pcidev.bus,
-                        o->attr->pcidev.dev, o->attr->pcidev.func) < 0 ? NULL : s;
-}
-
-static bool is_pci(hwloc_obj_t o) {
-        return o->type == HWLOC_OBJ_PCI_DEVICE ||
-               (o->type == HWLOC_OBJ_BRIDGE && o->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI);
-}
-
-static char *pci_root(hwloc_obj_t function) {
-        hwloc_obj_t top = NULL;
-        char *s;
-
-        for (hwloc_obj_t o = function->parent; o && o->type == HWLOC_OBJ_BRIDGE; o = o->parent)
-                if (is_pci(o))
-                        top = o;
-        if (top)
-                return pci_address(top);
-        return asprintf(&s, "pci%04x:%02x", (unsigned) function->attr->pcidev.domain, function->attr->pcidev.bus) < 0 ? NULL : s;
-}
-
-/* What the kernel says of the function or, when it says -1, of the nearest bridge above that knows. */
-static unsigned pci_kernel_node(const Convert *c, hwloc_obj_t function) {
-        for (hwloc_obj_t o = function; o && hwloc_obj_type_is_io(o->type); o = o->parent) {
-                _cleanup_free_ char *address = NULL;
-                _cleanup_free_ char *text = NULL;
-                char path[128];
-                unsigned os;
-
-                if (!is_pci(o) || !(address = pci_address(o)))
-                        continue;
-                (void) snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node", address);
-                text = source_read(c->source, path);
-                if (text && text_parse_uint(text, 0, BITSET_MAX - 1, &os) >= 0)
-                        return topology_node_by_os(c->t, os);
-        }
-        return TOPOLOGY_NONE;
-}
-
-/* The one node that the CPUs of a place belong to; NONE when they are several's. */
-static unsigned place_node(const Convert *c, hwloc_obj_t place) {
-        unsigned node = TOPOLOGY_NONE;
-
-        for (unsigned i = 0; i < c->t->n_cpus; i++) {
-                const TopologyCpu *cpu = c->t->cpus + i;
-
-                if (!hwloc_bitmap_isset(place->cpuset, cpu->os))
-                        continue;
-                if (node != TOPOLOGY_NONE && node != cpu->node)
-                        return TOPOLOGY_NONE;
-                node = cpu->node;
-        }
-        return node;
-}
-
-static char *pci_driver(const Convert *c, const char *address) {
-        _cleanup_free_ char *path = NULL;
-        char target[256];
-        const char *name;
-        ssize_t n;
-
-        if (!c->source->fsroot || asprintf(&path, "%s/sys/bus/pci/devices/%s/driver", c->source->fsroot, address) < 0)
-                return NULL;
-        n = readlink(path, target, sizeof(target) - 1);
-        if (n <= 0)
-                return NULL;
-        target[n] = '\0';
-        name = strrchr(target, '/');
-        return strdup(name ? name + 1 : target);
-}
-
-static int convert_pci_function(Convert *c, hwloc_obj_t o, TopologyPci *p) {
-        hwloc_obj_t place = hwloc_get_non_io_ancestor_obj(c->h, o);
-        int r = 0;
-
-        p->address = pci_address(o);
-        p->root = pci_root(o);
-        if (!p->address || !p->root)
-                return -ENOMEM;
-        p->vendor = o->attr->pcidev.vendor_id;
-        p->device = o->attr->pcidev.device_id;
-        p->class = o->attr->pcidev.class_id;
-        p->driver = pci_driver(c, p->address);
-        p->node = pci_kernel_node(c, o);
-        if (p->node != TOPOLOGY_NONE)
-                return bitset_copy(&p->local_cpus, &c->t->nodes[p->node].cpus);
-        p->node = place ? place_node(c, place) : TOPOLOGY_NONE;
-        if (place && (p->node != TOPOLOGY_NONE || place->parent)) {
-                r = bitset_from_hwloc(&p->local_cpus, place->cpuset);
-                bitset_and(&p->local_cpus, &c->t->online);
-        }
-        return r;
-}
-
-static int cmp_pci(const void *a, const void *b) {
-        const TopologyPci *x = a, *y = b;
-
-        return strcmp(x->address, y->address);
-}
-
-static int convert_pci(Convert *c) {
-        int n = hwloc_get_nbobjs_by_type(c->h, HWLOC_OBJ_PCI_DEVICE);
-        Topology *t = c->t;
-
-        if (n <= 0)
-                return 0;
-        t->pci = calloc(n, sizeof(*t->pci));
-        if (!t->pci)
-                return -ENOMEM;
-        for (hwloc_obj_t o = NULL; (int) t->n_pci < n && (o = hwloc_get_next_pcidev(c->h, o));) {
-                int r = convert_pci_function(c, o, t->pci + t->n_pci++);
-
-                if (r < 0)
-                        return r;
-        }
-        qsort(t->pci, t->n_pci, sizeof(*t->pci), cmp_pci);
-        return 0;
-}
-
 static int convert_sets(Convert *c) {
         _cleanup_(bitset_done) Bitset partitions = BITSET_EMPTY;
         Topology *t = c->t;
@@ -578,7 +454,7 @@ static int convert_all(Convert *c, char **ret_message) {
             (r = convert_kinds(c)) < 0 || (r = convert_distances(c)) < 0)
                 return r;
         convert_attributes(c);
-        if ((r = convert_sets(c)) < 0 || (r = convert_pci(c)) < 0)
+        if ((r = convert_sets(c)) < 0 || (r = machine_convert_pci(c->h, c->source, c->t)) < 0)
                 return r;
         return warn_lost_nodes(c);
 }
