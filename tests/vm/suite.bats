@@ -1,8 +1,71 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs in the guest that tests/vm/run boots: four NUMA nodes of two CPUs, an edu device on node 1 and one on node 3.
-# What is asserted is what the kernel and systemd say, not what qschedd says of itself.
+# Runs in the guest that tests/vm/run boots: four NUMA nodes of two CPUs, an edu device on node 1 and one on node 3,
+# qschedd as installed. What is asserted is what the kernel and systemd say, not what qschedd says of itself.
+
+T=/usr/lib/qsched-tests
+
+setup() {
+        cd "$BATS_TEST_TMPDIR"
+        workers=()
+}
+
+teardown() {
+        if [ -z "$BATS_TEST_COMPLETED" ]; then
+                journalctl -u qschedd -o cat -n 25 --no-pager
+        fi
+        systemctl -q is-active qschedd && qschedctl revert >/dev/null 2>&1
+        if [ ${#workers[@]} -gt 0 ]; then
+                kill "${workers[@]}" 2>/dev/null
+        fi
+        systemctl stop 'qsched-test-*.service' 2>/dev/null
+        return 0
+}
+
+worker() { # arguments of worker; its pid is appended to workers
+        "$T/worker" "$@" >/dev/null 2>&1 3>&- &
+        workers+=($!)
+        sleep 0.3
+}
+
+# Every mask that a thread of a process has, each once: "2" when all are the same.
+masks() {
+        cat /proc/"$1"/task/*/status | sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' | sort -u | paste -sd' '
+}
+
+threads() {
+        find /proc/"$1"/task -mindepth 1 -maxdepth 1 | wc -l
+}
+
+# One mask for all threads, inside the two CPUs of a node.
+on_node() { # pid node
+        local m first=$((2 * $2))
+        m=$(masks "$1")
+        echo "worker $1: masks $m, wanted on node $2"
+        [[ $m = "$first" || $m = "$((first + 1))" || $m = "$first-$((first + 1))" ]]
+}
+
+everywhere() { # pid
+        local m
+        m=$(masks "$1")
+        echo "process $1: masks $m, wanted 0-7"
+        [ "$m" = 0-7 ]
+}
+
+pair_job() { # two ranks, the first wants the device on node 3
+        printf '[Job]\nName=pair\n[Ranks a]\nCount=1\nDevice=%s\nMatch=pid:%s\n[Ranks b]\nCount=1\nDevice=%s\nMatch=pid:%s\n' \
+                "$(device 3)" "${workers[0]}" "$(device 1)" "${workers[1]}" >pair.job
+}
+
+# Name of the device on a NUMA node.
+device() {
+        qschedctl devices --json | jq -r --argjson n "$1" '(.devices? // .)[] | select(.numa_node == $n) | .name'
+}
+
+as_nobody() {
+        setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$@"
+}
 
 @test "the guest is up and no unit failed" {
         run systemctl is-system-running --wait
@@ -10,20 +73,179 @@
         [ "$output" = running ]
 }
 
-@test "four NUMA nodes with two CPUs each" {
+@test "the guest has four NUMA nodes, two devices on nodes 1 and 3, and control groups v2" {
         for n in 0 1 2 3; do
                 [ "$(cat /sys/devices/system/node/node$n/cpulist)" = "$((2 * n))-$((2 * n + 1))" ]
         done
         [ ! -e /sys/devices/system/node/node4 ]
-}
-
-@test "the devices sit on nodes 1 and 3" {
-        [ "$(cat /sys/bus/pci/devices/0000:21:00.0/vendor)" = 0x1234 ]
         [ "$(cat /sys/bus/pci/devices/0000:21:00.0/numa_node)" = 1 ]
         [ "$(cat /sys/bus/pci/devices/0000:41:00.0/numa_node)" = 3 ]
+        grep -qw cpuset /sys/fs/cgroup/cgroup.controllers
 }
 
-@test "control groups are v2 and have cpuset" {
-        [ "$(stat -f -c %T /sys/fs/cgroup)" = cgroup2fs ]
-        grep -qw cpuset /sys/fs/cgroup/cgroup.controllers
+@test "a call on the bus starts the daemon, and systemd counts it as ready" {
+        [ "$(systemctl is-active qschedd)" = inactive ]
+        busctl call org.qsched1 /org/qsched1 org.qsched1.Manager GetStatus
+        [ "$(systemctl is-active qschedd)" = active ]
+        [ "$(systemctl show -P SubState qschedd)" = running ]
+}
+
+@test "both devices are found on the nodes that the kernel names" {
+        [ -n "$(device 1)" ]
+        [ -n "$(device 3)" ]
+        [ -z "$(device 0)$(device 2)" ]
+}
+
+@test "plan writes nothing" {
+        worker --threads=3
+        worker --threads=3
+        pair_job
+        qschedctl plan --json pair.job >plan.json
+        [ "$(jq -r .feasible plan.json)" = true ]
+        everywhere "${workers[0]}"
+        everywhere "${workers[1]}"
+}
+
+@test "apply puts all threads of each rank on its device's node, those born later too" {
+        worker --threads=3 --late=2:4
+        worker --threads=3
+        pair_job
+        qschedctl apply pair.job
+        on_node "${workers[0]}" 3
+        on_node "${workers[1]}" 1
+        before=$(threads "${workers[0]}")
+        sleep 5
+        [ "$(threads "${workers[0]}")" -eq $((before + 2)) ]
+        on_node "${workers[0]}" 3
+}
+
+@test "applying twice writes nothing the second time" {
+        worker --threads=3
+        worker --threads=3
+        pair_job
+        qschedctl apply pair.job
+        qschedctl apply --json pair.job >second.json
+        jq -c .outcome second.json
+        [ "$(jq -r .outcome.written second.json)" = 0 ]
+        on_node "${workers[0]}" 3
+}
+
+@test "revert gives every thread its old mask back" {
+        worker --threads=3
+        worker --threads=3
+        taskset -a -p -c 0-5 "${workers[1]}"
+        pair_job
+        sed -i "s/Device=$(device 1)/Device=none/" pair.job
+        qschedctl apply pair.job
+        on_node "${workers[0]}" 3
+        qschedctl revert pair
+        everywhere "${workers[0]}"
+        [ "$(masks "${workers[1]}")" = 0-5 ]
+}
+
+@test "a task of another unit stays in its group and inside its cpuset; afterwards it follows it again" {
+        systemd-run -q --unit=qsched-test-foreign -p AllowedCPUs=0-3 "$T/worker" --threads=3
+        sleep 1
+        pid=$(systemctl show -P MainPID qsched-test-foreign)
+        printf '[Job]\nName=foreign\n[Ranks]\nCount=1\nCPUs=1\nDevice=%s\nMatch=pid:%s\n' "$(device 3)" "$pid" >foreign.job
+        qschedctl apply foreign.job
+        masks "$pid"
+        [[ $(masks "$pid") =~ ^[0-3]$ ]]
+        grep -q '^0::/system.slice/qsched-test-foreign.service$' "/proc/$pid/cgroup"
+        [ "$(systemctl show -P AllowedCPUs qsched-test-foreign)" = 0-3 ]
+        qschedctl revert foreign
+        [ "$(masks "$pid")" = 0-3 ]
+        systemctl set-property --runtime qsched-test-foreign AllowedCPUs=0-7
+        everywhere "$pid"
+}
+
+@test "run starts a scope in qsched.slice with the CPUs of the plan, and memory prefers the device's node" {
+        qschedctl run --name=owned --cpus=1 --device=edu:1 -- "$T/worker" --threads=3 >run.log 2>&1 3>&- &
+        workers+=($!)
+        sleep 3
+        pid=${workers[0]}
+        cat run.log "/proc/$pid/cgroup"
+        [[ $(readlink "/proc/$pid/exe") = */worker ]]
+        group=$(sed -n 's/^0:://p' "/proc/$pid/cgroup")
+        [[ $group = /qsched.slice/*.scope ]]
+        effective=$(cat "/sys/fs/cgroup$group/cpuset.cpus.effective")
+        [ "$(masks "$pid")" = "$effective" ]
+        [[ $effective =~ ^[2367](-[37])?$ ]]
+        [ "$(systemctl show -P AllowedCPUs "${group##*/}")" = "$effective" ]
+        node=$((${effective%%-*} / 2))
+        [ "$(cat "/sys/fs/cgroup$group/cpuset.mems.effective")" = 0-3 ]
+        grep -m 3 prefer "/proc/$pid/numa_maps"
+        ! grep -qE ' bind' "/proc/$pid/numa_maps"
+        [ "$(grep -cE " prefer( \(many\)|=relative)?:$node " "/proc/$pid/numa_maps")" -gt 0 ]
+        kill "$pid"
+        sleep 3
+        [ ! -e "/sys/fs/cgroup$group" ]
+}
+
+@test "another user may read, may not place others' processes" {
+        worker --threads=3
+        worker --threads=3
+        pair_job
+        as_nobody qschedctl status
+        as_nobody qschedctl plan pair.job
+        run as_nobody qschedctl apply pair.job
+        echo "$status $output"
+        [ "$status" -eq 1 ]
+        everywhere "${workers[0]}"
+        qschedctl apply pair.job
+        run as_nobody qschedctl revert pair
+        echo "$status $output"
+        [ "$status" -eq 1 ]
+        on_node "${workers[0]}" 3
+        run as_nobody busctl call org.qsched1 /org/qsched1 org.qsched1.Manager Reload
+        echo "$status $output"
+        [ "$status" -ne 0 ]
+}
+
+@test "a mask changed by hand is left alone, also by revert" {
+        worker --threads=3
+        worker --threads=3
+        pair_job
+        qschedctl apply pair.job
+        taskset -a -p -c 4 "${workers[1]}"
+        run qschedctl apply pair.job
+        echo "$output"
+        [ "$(masks "${workers[1]}")" = 4 ]
+        qschedctl revert pair
+        [ "$(masks "${workers[1]}")" = 4 ]
+        everywhere "${workers[0]}"
+}
+
+@test "kill -9 of the daemon loses nothing: systemd starts it again, and revert still knows the old masks" {
+        worker --threads=3
+        worker --threads=3
+        pair_job
+        qschedctl apply pair.job
+        systemctl kill -s KILL qschedd
+        sleep 5
+        [ "$(systemctl is-active qschedd)" = active ]
+        on_node "${workers[0]}" 3
+        qschedctl revert pair
+        everywhere "${workers[0]}"
+        everywhere "${workers[1]}"
+}
+
+@test "systemctl restart undoes nothing, systemctl stop undoes all" {
+        worker --threads=3
+        worker --threads=3
+        pair_job
+        qschedctl apply pair.job
+        systemctl restart qschedd
+        on_node "${workers[0]}" 3
+        on_node "${workers[1]}" 1
+        systemctl stop qschedd
+        everywhere "${workers[0]}"
+        everywhere "${workers[1]}"
+}
+
+@test "the daemon did not die and nothing of ours is left" {
+        systemctl start qschedd
+        [ "$(systemctl is-failed qschedd)" = active ]
+        [ -z "$(find /sys/fs/cgroup/qsched.slice -mindepth 1 -type d 2>/dev/null)" ]
+        ! journalctl -o cat -k | grep -E 'segfault|general protection'
 }
