@@ -39,6 +39,8 @@
 
 typedef struct Bus Bus;
 
-int bus_new(sd_event *event, Manager *m, Bus **ret); /* connects to the system bus (DBUS_SYSTEM_BUS_ADDRESS), takes the name */
+/* Connects to the system bus (DBUS_SYSTEM_BUS_ADDRESS), takes the name; logs what fails. Pending requests of the manager
+ * are answered (manager_stop) before it is freed. */
+int bus_new(sd_event *event, Manager *m, Bus **ret);
 Bus *bus_free(Bus *b);
 DEFINE_CLEANUP(Bus *, bus_free);

@@ -10,7 +10,10 @@ libreaders_la_SOURCES = daemon/readers/machine.c daemon/readers/machine.h \
 	daemon/readers/rank-identity.c daemon/readers/rank-identity.h
 libreaders_la_LIBADD = $(HWLOC_LIBS)
 libdaemon_la_SOURCES = daemon/config.c daemon/config.h daemon/collect.c daemon/collect.h daemon/enforce.c daemon/enforce.h \
-	daemon/undo.c daemon/undo-replay.c daemon/undo-internal.h daemon/undo.h daemon/manager.c daemon/manager.h daemon/bus.c daemon/bus.h
+	daemon/undo.c daemon/undo-replay.c daemon/undo-internal.h daemon/undo.h \
+	daemon/manager.c daemon/manager.h daemon/manager-internal.h daemon/manager-apply.c daemon/manager-enact.c daemon/manager-change.c daemon/manager-show.c \
+	daemon/jobs.c daemon/jobs.h daemon/worker.c daemon/worker.h daemon/authority.c daemon/authority.h \
+	daemon/bus.c daemon/bus.h daemon/bus-objects.c daemon/bus-objects.h
 libdaemon_la_LIBADD = $(SYSTEMD_LIBS)
 sbin_PROGRAMS += qschedd
 qschedd_SOURCES = daemon/main.c

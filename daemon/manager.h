@@ -54,9 +54,10 @@ typedef struct PlanOptions {
         bool has_seed, dry_run;
 } PlanOptions;
 
-void manager_plan(Manager *m, const JobText *jobs, size_t n, const PlanOptions *o, ManagerReply reply, void *userdata);
+void manager_plan(Manager *m, const Caller *c, const JobText *jobs, size_t n, const PlanOptions *o, ManagerReply reply, void *userdata);
 void manager_apply(Manager *m, const Caller *c, const JobText *jobs, size_t n, const PlanOptions *o, ManagerReply reply, void *userdata);
-void manager_run(Manager *m, const Caller *c, const JobText *job, ManagerReply reply, void *userdata); /* places c->pid */
+/* Places c->pid. */
+void manager_run(Manager *m, const Caller *c, const JobText *job, const PlanOptions *o, ManagerReply reply, void *userdata);
 int manager_revert(Manager *m, const Caller *c, const char *job, json_t **ret, char **ret_message); /* NULL: all */
 int manager_explain(Manager *m, const char *task_or_pid, json_t **ret, char **ret_message);
 int manager_status(Manager *m, json_t **ret);
@@ -65,4 +66,5 @@ int manager_stop(Manager *m, bool revert);
 
 const Snapshot *manager_snapshot(const Manager *m); /* the last one; NULL before the first tick */
 const Plan *manager_last_plan(const Manager *m);
-const Job *const *manager_jobs(const Manager *m, size_t *ret_n);
+const char *manager_job(const Manager *m, size_t i, unsigned *ret_priority, unsigned *ret_ranks); /* name of the i-th applied job, NULL: no more */
+uint64_t manager_last_change(const Manager *m); /* usec realtime; 0 none since start */

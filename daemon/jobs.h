@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Applied jobs: what is in force, in memory and in STATE_DIRECTORY/jobs, so that workers are matched again after a
+ * restart of theirs or of the daemon.
+ *   NAME.job     the job file as given          NAME.matrix  the traffic matrix it names, if any
+ *   NAME.owner   {"uid":0,"confined":false,"run":false,"processes":[{"pid":81,"start_time":123}]}
+ * An AppliedJob is counted: the store holds one reference, each request and solve that uses it another, so a job that
+ * is reverted while the solver works on it stays readable (and is marked gone). Counted in the loop's thread only.
+ */
+#pragma once
+
+#include "common/text.h"
+#include "policy/job.h"
+
+typedef struct AppliedJob {
+        unsigned n_ref;
+        Job *job;
+        uid_t uid;         /* who applied it */
+        bool confined;     /* without authority: own processes, inside their own masks */
+        bool run;          /* made by Run: ends with its processes */
+        bool gone;         /* dropped or replaced since */
+        Process *processes; /* put in by Run; Match= finds the others */
+        size_t n_processes;
+} AppliedJob;
+
+int applied_job_new(Job *job, uid_t uid, bool confined, AppliedJob **ret); /* takes job, also on failure */
+AppliedJob *applied_job_ref(AppliedJob *j);
+AppliedJob *applied_job_unref(AppliedJob *j);
+DEFINE_CLEANUP(AppliedJob *, applied_job_unref);
+int applied_job_add_process(AppliedJob *j, Process p);
+void applied_job_remove_process(AppliedJob *j, size_t i);
+
+typedef struct JobStore {
+        char *directory;
+        AppliedJob **jobs; /* in the order they were applied; after a restart by name */
+        size_t n_jobs;
+} JobStore;
+
+/* Reads what is there; a bad file is set aside as NAME.job.bad with a sentence in *messages. */
+int job_store_open(const char *state, char ***messages, JobStore **ret);
+JobStore *job_store_free(JobStore *s);
+DEFINE_CLEANUP(JobStore *, job_store_free);
+AppliedJob *job_store_find(const JobStore *s, const char *name);
+/* Writes first, then replaces the job of the same name. 1 written, 0 the same is in force already (the store keeps
+ * what it has). On failure nothing has changed. */
+int job_store_put(JobStore *s, AppliedJob *j, char **ret_message);
+int job_store_save(const JobStore *s, const AppliedJob *j, char **ret_message); /* again, after its processes changed */
+void job_store_drop(JobStore *s, AppliedJob *j);
+bool job_name_valid(const char *name); /* fit for a file name and a D-Bus object */

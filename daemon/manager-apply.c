@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests: Plan, Apply, Run, and the automatic re-plan of a scope. They wait in one queue and are solved one at a
+ * time: begin (collect a snapshot of its own, hand it to the solver thread), solved (back in the loop: conclude, in
+ * manager-enact.c, and answer). Jobs are decided jointly: those of the scope that are in force and those asked for, which take the
+ * place of a job of the same name.
+ */
+#include <errno.h>
+
+#include "common/log.h"
+#include "daemon/manager-internal.h"
+#include "daemon/readers/jobfile.h"
+
+static Request *request_free(Request *q) {
+        if (!q)
+                return NULL;
+        for (size_t i = 0; i < q->n_jobs; i++)
+                applied_job_unref(q->jobs[i]);
+        for (size_t i = 0; i < q->n_all; i++)
+                applied_job_unref(q->all[i]);
+        free(q->jobs);
+        free(q->all);
+        free(q->solver);
+        free(q);
+        return NULL;
+}
+DEFINE_CLEANUP(Request *, request_free);
+
+/* Answers and frees. message may be NULL. */
+static void request_answer(Request *q, int r, const char *message, json_t *json) {
+        if (q->reply)
+                q->reply(q->userdata, r, r < 0 && !message ? strerror(-r) : message, json);
+        json_decref(json);
+        request_free(q);
+}
+
+static void request_fail(Request *q, int r, const char *message) {
+        if (q->kind == REQUEST_TICK && r != -ECANCELED)
+                log_warning("The applied jobs could not be planned again: %s", message ? message : strerror(-r));
+        request_answer(q, r, message, NULL);
+}
+
+static void request_push(Manager *m, Request *q) {
+        Request **end = &m->queue;
+
+        while (*end)
+                end = &(*end)->next;
+        *end = q;
+        m->n_queued++;
+}
+
+static Request *request_pop(Manager *m) {
+        Request *q = m->queue;
+
+        if (!q)
+                return NULL;
+        m->queue = q->next;
+        q->next = NULL;
+        m->n_queued--;
+        return q;
+}
+
+static int queue_room(const Manager *m, const Caller *c, char **ret_message) {
+        unsigned n = 0;
+
+        if (m->n_queued >= REQUESTS_MAX)
+                return text_fail(-EBUSY, ret_message, "%u requests wait for the solver already, which is the most: try again later",
+                                 m->n_queued);
+        for (const Request *q = m->queue; q; q = q->next)
+                n += q->caller.uid == c->uid && q->kind != REQUEST_TICK;
+        if (!c->authorised && n >= REQUESTS_MAX_PER_USER)
+                return text_fail(-EBUSY, ret_message, "%u requests of user %u wait for the solver already, which is the most for one "
+                                 "user: try again later", n, (unsigned) c->uid);
+        return 0;
+}
+
+static int parse_job(Request *q, const JobText *text, char **ret_message) {
+        Job *job = NULL;
+        AppliedJob *applied;
+        const char *matrix = text->matrix && text->matrix[0] ? text->matrix : NULL;
+        int r;
+
+        r = job_parse("job", text->text, strlen(text->text), matrix, &job, ret_message);
+        if (r < 0)
+                return r;
+        r = applied_job_new(job, q->caller.uid, !q->caller.authorised, &applied);
+        if (r < 0)
+                return r;
+        q->jobs[q->n_jobs++] = applied;
+        if (!job_name_valid(job->name))
+                return text_fail(-EBADMSG, ret_message, "job: Name=%s cannot be used: 1 to 64 letters, digits and _ . @ : + - are, "
+                                 "and no dot in front", job->name);
+        for (size_t i = 0; i + 1 < q->n_jobs; i++)
+                if (streq(q->jobs[i]->job->name, job->name))
+                        return text_fail(-EBADMSG, ret_message, "job: two jobs of the name \"%s\" were given", job->name);
+        return 0;
+}
+
+static int request_options(Request *q, const PlanOptions *o, char **ret_message) {
+        if (!o)
+                return 0;
+        q->options = *o;
+        q->options.solver = NULL;
+        if (o->sweeps > SWEEPS_MAX)
+                return text_fail(-EINVAL, ret_message, "sweeps=%" PRIu64 " is too many: 0 (the solver's default) to %u are allowed",
+                                 o->sweeps, SWEEPS_MAX);
+        if (o->solver && o->solver[0] && !(q->solver = strdup(o->solver)))
+                return -ENOMEM;
+        return 0;
+}
+
+static int request_new(const Caller *c, RequestKind kind, const JobText *jobs, size_t n, const PlanOptions *o, Request **ret,
+                       char **ret_message) {
+        _cleanup_(request_freep) Request *q = calloc(1, sizeof(*q));
+        int r;
+
+        if (!q || !(q->jobs = calloc(n + 1, sizeof(*q->jobs))))
+                return -ENOMEM;
+        q->kind = kind;
+        q->caller = *c;
+        q->scope = c->authorised ? SCOPE_AUTHORISED : c->uid;
+        r = request_options(q, o, ret_message);
+        for (size_t i = 0; r >= 0 && i < n; i++)
+                r = parse_job(q, &jobs[i], ret_message);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(q);
+        return 0;
+}
+
+static const AppliedJob *asked_instead(const Request *q, const AppliedJob *j) {
+        for (size_t i = 0; i < q->n_jobs; i++)
+                if (streq(q->jobs[i]->job->name, j->job->name))
+                        return q->jobs[i];
+        return NULL;
+}
+
+/* The scope's jobs in force and those asked for. Processes that Run put into a job stay in it when it is replaced. */
+static int request_gather(Manager *m, Request *q) {
+        for (size_t i = 0; i < q->n_all; i++)
+                applied_job_unref(q->all[i]);
+        free(q->all);
+        q->n_all = 0;
+        q->all = calloc(m->jobs->n_jobs + q->n_jobs + 1, sizeof(*q->all));
+        if (!q->all)
+                return -ENOMEM;
+        for (size_t i = 0; i < m->jobs->n_jobs; i++)
+                if (job_scope(m->jobs->jobs[i]) == q->scope && !asked_instead(q, m->jobs->jobs[i]))
+                        q->all[q->n_all++] = applied_job_ref(m->jobs->jobs[i]);
+        for (size_t i = 0; i < q->n_jobs; i++)
+                q->all[q->n_all++] = applied_job_ref(q->jobs[i]);
+        return 0;
+}
+
+static bool has_process(const AppliedJob *j, Process p) {
+        for (size_t i = 0; i < j->n_processes; i++)
+                if (j->processes[i].pid == p.pid && j->processes[i].start_time == p.start_time)
+                        return true;
+        return false;
+}
+
+static int keep_processes(Manager *m, Request *q) {
+        for (size_t i = 0; i < q->n_jobs; i++) {
+                const AppliedJob *old = job_store_find(m->jobs, q->jobs[i]->job->name);
+
+                if (!old || old == q->jobs[i])
+                        continue;
+                for (size_t k = 0; k < old->n_processes; k++)
+                        if (!has_process(q->jobs[i], old->processes[k]) &&
+                            applied_job_add_process(q->jobs[i], old->processes[k]) < 0)
+                                return -ENOMEM;
+        }
+        return 0;
+}
+
+/* Without authority: jobs of one's own, ranks that are all filled by one's own processes, none of which somebody else
+ * has placed; and each only inside the mask it had before we came. */
+static int confine_task(Manager *m, const Request *q, Task *t, char **ret_message) {
+        const UndoEntry *entries;
+        size_t n;
+
+        if (t->uid != q->caller.uid)
+                return text_fail(-EACCES, ret_message, "Process %d (%s) belongs to user %u: placing it needs authority, user %u may "
+                                 "place only processes of their own", (int) t->pid, strempty(t->comm), (unsigned) t->uid,
+                                 (unsigned) q->caller.uid);
+        bitset_and(&t->allowed_cpus, &t->cpus);
+        entries = undo_entries(m->undo, &n);
+        for (size_t i = 0; i < n; i++) {
+                const AppliedJob *j;
+
+                if (entries[i].type == UNDO_DIR || entries[i].process.pid != t->pid || entries[i].process.start_time != t->start_time)
+                        continue;
+                j = job_store_find(m->jobs, strempty(entries[i].job));
+                if (j && job_scope(j) != q->scope)
+                        return text_fail(-EACCES, ret_message, "Process %d (%s) was placed by job \"%s\" already, which is somebody "
+                                         "else's: placing it anew needs authority", (int) t->pid, strempty(t->comm), entries[i].job);
+        }
+        return 0;
+}
+
+static int check_confined(Manager *m, const Request *q, Snapshot *s, const Job *const *jobs, size_t n_jobs, char **ret_message) {
+        RankList list = {};
+        int r = 0;
+
+        for (size_t i = 0; i < q->n_jobs && r >= 0; i++) {
+                const AppliedJob *old = job_store_find(m->jobs, q->jobs[i]->job->name);
+
+                if (old && job_scope(old) != q->scope)
+                        r = text_fail(-EACCES, ret_message, "Job \"%s\" is in force and somebody else's: replacing it needs authority; "
+                                      "choose another name", old->job->name);
+        }
+        if (r >= 0)
+                r = ranks_match(s, jobs, n_jobs, &list);
+        for (size_t i = 0; i < list.n_ranks && r >= 0; i++) {
+                const Rank *rank = &list.ranks[i];
+
+                if (rank->task)
+                        r = confine_task(m, q, &s->tasks[rank->task - s->tasks], ret_message);
+                else if (q->kind != REQUEST_TICK)
+                        r = text_fail(-EACCES, ret_message, "Rank %s has no process: without authority only running processes of one's "
+                                      "own may be placed", rank->name);
+        }
+        rank_list_done(&list);
+        return r < 0 ? r : 0;
+}
+
+static int solve_params(const Manager *m, const Request *q, Solve *s) {
+        const Config *c = m->config;
+
+        decide_params_default(&s->params);
+        s->solver = strdup(q->solver ? q->solver : c->solver);
+        if (!s->solver || bitset_copy(&s->params.housekeeping, &c->housekeeping_cpus) < 0)
+                return -ENOMEM;
+        s->params.weights = c->weights;
+        s->params.weights.temperature_target = c->temperature_target;
+        s->params.solver = s->solver;
+        s->params.seed = q->options.has_seed ? q->options.seed : c->seed;
+        s->params.sweeps = q->options.sweeps;
+        s->params.budget_usec = c->budget_usec;
+        s->params.hysteresis = c->hysteresis;
+        s->params.housekeeping_cores = c->housekeeping_cores;
+        s->params.confine = q->scope != SCOPE_AUTHORISED;
+        s->deadline_usec = now_monotonic() + SOLVE_TIMEOUT_USEC;
+        return 0;
+}
+
+static int request_begin(Manager *m, Request *q, char **ret_message) {
+        _cleanup_(solve_freep) Solve *s = calloc(1, sizeof(*s));
+        const char *run_job = q->kind == REQUEST_RUN ? q->jobs[0]->job->name : NULL;
+        int r;
+
+        if (!s)
+                return -ENOMEM;
+        r = keep_processes(m, q);
+        if (r >= 0)
+                r = request_gather(m, q);
+        if (r < 0)
+                return r;
+        if (q->n_all == 0)
+                return text_fail(-EBADMSG, ret_message, "No job was given and none is applied: there is nothing to plan");
+        r = manager_collect(m, q->all, q->n_all, run_job ? &q->process : NULL, run_job, &s->snapshot, ret_message);
+        if (r < 0)
+                return r;
+        s->jobs = calloc(q->n_all, sizeof(*s->jobs));
+        if (!s->jobs)
+                return -ENOMEM;
+        for (size_t i = 0; i < q->n_all; i++)
+                s->jobs[s->n_jobs++] = q->all[i]->job;
+        r = solve_params(m, q, s);
+        if (r >= 0 && q->scope != SCOPE_AUTHORISED)
+                r = check_confined(m, q, s->snapshot, s->jobs, s->n_jobs, ret_message);
+        if (r >= 0)
+                r = worker_submit(m->worker, s);
+        if (r < 0)
+                return r;
+        TAKE_PTR(s);
+        return 0;
+}
+
+void scope_planned(Manager *m, uid_t key, const Snapshot *s, AppliedJob *const *jobs, size_t n) {
+        Scope *scope = manager_scope(m, key, true);
+        char *signature = NULL;
+
+        if (!scope || scope_signature(s, jobs, n, key, &signature) < 0)
+                return;
+        free(scope->signature);
+        scope->signature = signature;
+}
+
+/* A re-plan that cannot even begin is not tried again before something changes. */
+static void scope_give_up(Manager *m, const Request *q) {
+        if (q->kind == REQUEST_TICK && m->snapshot)
+                scope_planned(m, q->scope, m->snapshot, m->jobs->jobs, m->jobs->n_jobs);
+}
+
+void manager_kick(Manager *m) {
+        while (!m->current && m->queue) {
+                _cleanup_free_ char *message = NULL;
+                Request *q = request_pop(m);
+                int r;
+
+                r = request_begin(m, q, &message);
+                if (r < 0) {
+                        scope_give_up(m, q);
+                        request_fail(q, r, message);
+                } else
+                        m->current = q;
+        }
+}
+
+static bool was_overtaken(const Request *q) {
+        for (size_t i = 0; i < q->n_all; i++)
+                if (q->all[i]->gone)
+                        return true;
+        return false;
+}
+
+void manager_solved(void *userdata, Solve *solve) {
+        _cleanup_(solve_freep) Solve *s = solve;
+        _cleanup_free_ char *message = NULL;
+        Manager *m = userdata;
+        Request *q = TAKE_PTR(m->current);
+        json_t *json = NULL;
+        int r;
+
+        if (!q)
+                return;
+        if (was_overtaken(q)) { /* a job it was solved with was reverted meanwhile: solve again without it */
+                q->next = m->queue;
+                m->queue = q;
+                m->n_queued++;
+                manager_kick(m);
+                return;
+        }
+        r = request_conclude(m, q, s, &json, &message);
+        s = solve_free(s); /* before a new look: it borrows the topology */
+        if (q->kind != REQUEST_PLAN)
+                (void) manager_look(m, NULL); /* so that who is answered finds the state told of in the status */
+        if (r < 0)
+                request_fail(q, r, message);
+        else
+                request_answer(q, 0, NULL, json);
+        manager_kick(m);
+}
+
+void manager_cancel(Manager *m) {
+        Request *q;
+
+        while ((q = m->current ? TAKE_PTR(m->current) : request_pop(m)))
+                request_fail(q, -ECANCELED, "qschedd is stopping");
+}
+
+void manager_replan(Manager *m, uid_t scope) {
+        Request *q;
+
+        if (m->current && m->current->kind == REQUEST_TICK && m->current->scope == scope)
+                return;
+        for (q = m->queue; q; q = q->next)
+                if (q->kind == REQUEST_TICK && q->scope == scope)
+                        return;
+        q = calloc(1, sizeof(*q));
+        if (!q) {
+                (void) log_oom();
+                return;
+        }
+        *q = (Request){ .kind = REQUEST_TICK, .scope = scope, .caller = { .uid = scope, .authorised = scope == SCOPE_AUTHORISED } };
+        request_push(m, q);
+        manager_kick(m);
+}
+
+/* Run of a job that is in force fills its next free rank; of an unknown one makes a job that ends with its processes. */
+static int request_run(Manager *m, Request *q, char **ret_message) {
+        const AppliedJob *old = job_store_find(m->jobs, q->jobs[0]->job->name);
+        AppliedJob *j = q->jobs[0];
+        int r;
+
+        if (q->caller.pid <= 0)
+                return text_fail(-EACCES, ret_message, "The bus does not tell which process calls: it cannot be placed");
+        q->process.pid = q->caller.pid;
+        r = process_start_time(q->caller.pid, &q->process.start_time);
+        if (r < 0)
+                return text_fail(r, ret_message, "Process %d cannot be read: %s", (int) q->caller.pid, strerror(-r));
+        j->run = !old || old->run;
+        if (old && !streq(strempty(old->job->text), strempty(j->job->text))) {
+                const JobText text = { .text = old->job->text, .matrix = old->job->matrix_text };
+
+                if (old->run && old->n_processes > 0)
+                        return text_fail(-EBADMSG, ret_message, "Job \"%s\" runs already and asks for something else: choose "
+                                         "another name", old->job->name);
+                if (!old->run) {
+                        j = q->jobs[0] = applied_job_unref(j);
+                        q->n_jobs = 0;
+                        r = parse_job(q, &text, ret_message);
+                        if (r < 0)
+                                return r;
+                        j = q->jobs[0];
+                }
+        }
+        return applied_job_add_process(j, q->process);
+}
+
+static void request_enter(Manager *m, const Caller *c, bool authorised, RequestKind kind, const JobText *jobs, size_t n,
+                          const PlanOptions *o, ManagerReply reply, void *userdata) {
+        const Caller as = { .uid = c->uid, .pid = c->pid, .authorised = authorised };
+        _cleanup_(request_freep) Request *q = NULL;
+        _cleanup_free_ char *message = NULL;
+        int r;
+
+        r = queue_room(m, c, &message);
+        if (r >= 0)
+                r = request_new(&as, kind, jobs, n, o, &q, &message);
+        if (r >= 0 && kind == REQUEST_RUN)
+                r = request_run(m, q, &message);
+        if (r < 0) {
+                reply(userdata, r, message ? message : strerror(-r), NULL);
+                return;
+        }
+        q->reply = reply;
+        q->userdata = userdata;
+        request_push(m, TAKE_PTR(q));
+        manager_kick(m);
+}
+
+/* Anybody may ask what would be; the answer is that for a caller with authority. */
+void manager_plan(Manager *m, const Caller *c, const JobText *jobs, size_t n, const PlanOptions *o, ManagerReply reply,
+                  void *userdata) {
+        request_enter(m, c, true, REQUEST_PLAN, jobs, n, o, reply, userdata);
+}
+
+void manager_apply(Manager *m, const Caller *c, const JobText *jobs, size_t n, const PlanOptions *o, ManagerReply reply,
+                   void *userdata) {
+        request_enter(m, c, c->authorised, REQUEST_APPLY, jobs, n, o, reply, userdata);
+}
+
+void manager_run(Manager *m, const Caller *c, const JobText *job, const PlanOptions *o, ManagerReply reply, void *userdata) {
+        request_enter(m, c, c->authorised, REQUEST_RUN, job, 1, o, reply, userdata);
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What happens to the kernel and to the plan in force. The plan in force holds the tasks of all scopes: a solve of one
+ * scope replaces that scope's tasks and leaves the others. Every outcome goes through manager_take_outcome(), which
+ * logs each write with who, old, new and why, keeps the time of the last change, and tells of drift once.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "common/log.h"
+#include "daemon/manager-internal.h"
+
+#define LOG_LINES_MAX 20U
+
+void drift_free(Drift *d, size_t n) {
+        for (size_t i = 0; i < n; i++) {
+                free(d[i].job);
+                free(d[i].comm);
+                free(d[i].expected);
+                free(d[i].found);
+        }
+        free(d);
+}
+
+int outcome_absorb(Outcome *into, Outcome *from) {
+        size_t n = into->n_changes + from->n_changes;
+        Change *changes;
+
+        changes = reallocarray(into->changes, n ? n : 1, sizeof(*changes));
+        if (!changes)
+                return -ENOMEM;
+        into->changes = changes;
+        if (from->n_changes > 0)
+                memcpy(changes + into->n_changes, from->changes, from->n_changes * sizeof(*changes));
+        into->n_changes = n;
+        from->n_changes = 0;
+        into->n_written += from->n_written;
+        into->n_same += from->n_same;
+        into->n_drift += from->n_drift;
+        into->n_gone += from->n_gone;
+        into->n_refused += from->n_refused;
+        for (size_t i = 0; from->messages && from->messages[i]; i++)
+                if (strv_extend(&into->messages, from->messages[i]) < 0)
+                        return -ENOMEM;
+        outcome_done(from);
+        *from = (Outcome){};
+        return 0;
+}
+
+static void log_change(const Change *c, const char *why) {
+        _cleanup_free_ char *old = NULL, *wanted = NULL, *got = NULL;
+
+        if (bitset_format(&c->old, &old) < 0 || bitset_format(&c->wanted, &wanted) < 0 || bitset_format(&c->got, &got) < 0) {
+                (void) log_oom();
+                return;
+        }
+        if (c->result == CHANGE_REFUSED)
+                log_warning("Job %s: pid %d tid %d (%s): %s%scpus %s -> %s refused: %s (%s)", strempty(c->job), (int) c->process.pid,
+                            (int) c->tid, strempty(c->comm), strempty(c->path), c->path ? " " : "", old, wanted,
+                            strerror(c->error), why);
+        else if (c->path)
+                log_info("Job %s: pid %d (%s): moved to %s%s%s (%s)", strempty(c->job), (int) c->process.pid, strempty(c->comm),
+                         c->path, wanted[0] ? ", cpus " : "", wanted, why);
+        else
+                log_info("Job %s: pid %d tid %d (%s): cpus %s -> %s%s%s (%s)", strempty(c->job), (int) c->process.pid, (int) c->tid,
+                         strempty(c->comm), old, wanted, c->result == CHANGE_NARROWED ? ", of which the kernel gave " : "",
+                         c->result == CHANGE_NARROWED ? got : "", why);
+}
+
+void manager_log_outcome(const Outcome *o, const char *why) {
+        unsigned lines = 0, more = 0;
+
+        for (size_t i = 0; i < o->n_changes; i++) {
+                if (o->changes[i].result == CHANGE_GONE || o->changes[i].result == CHANGE_DRIFT)
+                        continue; /* the one is no news, the other is told once by tell_drift() */
+                if (lines < LOG_LINES_MAX) {
+                        log_change(&o->changes[i], why);
+                        lines++;
+                } else
+                        more++;
+        }
+        if (more > 0)
+                log_info("and %u changes more (%s)", more, why);
+        for (size_t i = 0; o->messages && o->messages[i]; i++)
+                log_notice("%s", o->messages[i]);
+}
+
+static const Drift *drift_find(const Drift *d, size_t n, const Change *c, const char *found) {
+        for (size_t i = 0; i < n; i++)
+                if (d[i].pid == c->process.pid && d[i].tid == c->tid && streq(d[i].found, found))
+                        return &d[i];
+        return NULL;
+}
+
+static int drift_add(Drift **list, size_t *n, const Change *c, const char *found) {
+        Drift *d;
+
+        d = reallocarray(*list, *n + 1, sizeof(*d));
+        if (!d)
+                return -ENOMEM;
+        *list = d;
+        d += *n;
+        *d = (Drift){ .pid = c->process.pid, .tid = c->tid, .job = strdup(strempty(c->job)), .comm = strdup(strempty(c->comm)),
+                      .found = strdup(found) };
+        (*n)++;
+        if (!d->job || !d->comm || !d->found || bitset_format(&c->wanted, &d->expected) < 0)
+                return -ENOMEM;
+        return 0;
+}
+
+/* Once for each thread and mask found; a mask that is in order again is told of anew when it drifts again. */
+static int tell_drift(Manager *m, const Outcome *o) {
+        Drift *list = NULL;
+        size_t n = 0;
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < o->n_changes; i++) {
+                const Change *c = &o->changes[i];
+                _cleanup_free_ char *found = NULL;
+
+                if (c->result != CHANGE_DRIFT)
+                        continue;
+                r = bitset_format(bitset_isempty(&c->got) ? &c->old : &c->got, &found);
+                if (r >= 0)
+                        r = drift_add(&list, &n, c, found);
+                if (r < 0 || drift_find(m->drift, m->n_drift, c, found))
+                        continue;
+                log_notice("Job %s: pid %d tid %d (%s): its mask is %s, not %s as placed: changed by somebody else, left alone",
+                           strempty(c->job), (int) c->process.pid, (int) c->tid, strempty(c->comm), found, list[n - 1].expected);
+                for (size_t k = 0; k < m->n_observers; k++)
+                        if (m->observers[k].drift)
+                                m->observers[k].drift(m->observers[k].userdata, c);
+        }
+        if (r < 0) {
+                drift_free(list, n);
+                return r;
+        }
+        drift_free(m->drift, m->n_drift);
+        m->drift = list;
+        m->n_drift = n;
+        return 0;
+}
+
+static void note_change(Manager *m) {
+        struct timespec now;
+
+        (void) clock_gettime(CLOCK_REALTIME, &now);
+        m->last_change = (uint64_t) now.tv_sec * 1000000U + (uint64_t) now.tv_nsec / 1000U;
+}
+
+int manager_take_outcome(Manager *m, const Outcome *o) {
+        if (o->n_written > 0)
+                note_change(m);
+        return tell_drift(m, o);
+}
+
+/* Children born since the plan was made belong to their rank. */
+static int refresh_children(Manager *m) {
+        for (size_t i = 0; m->snapshot && i < m->plan->n_tasks; i++) {
+                PlanTask *p = &m->plan->tasks[i];
+                const Task *t = p->process.pid > 0 ? snapshot_task(m->snapshot, p->process.pid) : NULL;
+                Process *children;
+
+                if (!t || t->start_time != p->process.start_time || t->n_children == 0)
+                        continue;
+                children = reallocarray(NULL, t->n_children, sizeof(*children));
+                if (!children)
+                        return -ENOMEM;
+                memcpy(children, t->children, t->n_children * sizeof(*children));
+                free(p->children);
+                p->children = children;
+                p->n_children = t->n_children;
+        }
+        return 0;
+}
+
+int manager_enforce(Manager *m, const char *why) {
+        Outcome outcome = {};
+        int r;
+
+        if (!m->plan)
+                return 0;
+        r = refresh_children(m);
+        if (r < 0)
+                return r;
+        r = enforce_apply(m->enforcer, m->plan, NULL, &outcome);
+        manager_log_outcome(&outcome, why);
+        if (r >= 0)
+                r = manager_take_outcome(m, &outcome);
+        if (r >= 0)
+                r = outcome.n_written > 0;
+        outcome_done(&outcome);
+        return r;
+}
+
+/* Moves the tasks that keep() wants from one plan to another. */
+static int plan_move_tasks(Plan *into, Plan *from, bool (*keep)(const Manager *m, const PlanTask *t, const void *what),
+                           const Manager *m, const void *what) {
+        size_t left = 0;
+        PlanTask *tasks;
+
+        tasks = reallocarray(into->tasks, into->n_tasks + from->n_tasks + 1, sizeof(*tasks));
+        if (!tasks)
+                return -ENOMEM;
+        into->tasks = tasks;
+        for (size_t i = 0; i < from->n_tasks; i++)
+                if (keep(m, &from->tasks[i], what))
+                        into->tasks[into->n_tasks++] = from->tasks[i];
+                else
+                        from->tasks[left++] = from->tasks[i];
+        from->n_tasks = left;
+        return 0;
+}
+
+static bool is_other_scope(const Manager *m, const PlanTask *t, const void *what) {
+        const AppliedJob *j = job_store_find(m->jobs, t->job);
+
+        return j && job_scope(j) != *(const uid_t *) what;
+}
+
+static bool is_of_job(const Manager *m, const PlanTask *t, const void *what) {
+        return streq(t->job, what);
+}
+
+void manager_set_plan(Manager *m, Plan *plan, uid_t scope) {
+        Plan *old = m->plan;
+
+        if (old && plan_move_tasks(plan, old, is_other_scope, m, &scope) < 0)
+                (void) log_oom();
+        if (old && scope != SCOPE_AUTHORISED) { /* the head (energy, messages) stays that of the scope with authority */
+                PlanTask *tasks = plan->tasks;
+                size_t n = plan->n_tasks;
+                Plan head = *old;
+
+                plan->tasks = old->tasks;
+                plan->n_tasks = old->n_tasks;
+                *old = *plan;
+                *plan = head;
+                plan->tasks = tasks;
+                plan->n_tasks = n;
+        }
+        plan_free(old);
+        m->plan = plan;
+}
+
+void manager_forget_plan(Manager *m, const char *job) {
+        Plan *scratch;
+
+        if (!m->plan)
+                return;
+        scratch = calloc(1, sizeof(*scratch));
+        if (!scratch || plan_move_tasks(scratch, m->plan, is_of_job, m, job) < 0) {
+                (void) log_oom();
+                m->plan = plan_free(m->plan); /* rather no plan than one that puts a reverted job back */
+        }
+        plan_free(scratch);
+        if (m->plan && m->plan->n_tasks == 0)
+                m->plan = plan_free(m->plan);
+}
+
+int manager_revert_job(Manager *m, AppliedJob *j, const char *why, Outcome *outcome) {
+        Outcome one = {};
+        int r;
+
+        r = enforce_revert(m->enforcer, j->job->name, &one);
+        manager_log_outcome(&one, why);
+        if (r >= 0)
+                r = manager_take_outcome(m, &one);
+        if (r >= 0)
+                r = outcome_absorb(outcome, &one);
+        outcome_done(&one);
+        if (r < 0)
+                return r;
+        manager_forget_plan(m, j->job->name);
+        job_store_drop(m->jobs, j);
+        return 0;
+}
+
+/* Run's processes that ended leave their job; a job that Run made ends with the last of them. */
+void manager_end_runs(Manager *m) {
+        bool ended = false;
+        int r;
+
+        for (size_t i = m->jobs->n_jobs; i-- > 0;) {
+                _cleanup_(applied_job_unrefp) AppliedJob *j = applied_job_ref(m->jobs->jobs[i]);
+                Outcome outcome = {};
+                size_t before = j->n_processes;
+
+                for (size_t k = j->n_processes; k-- > 0;)
+                        if (process_is(j->processes[k].pid, j->processes[k].start_time) == 0)
+                                applied_job_remove_process(j, k);
+                if (j->n_processes == before)
+                        continue;
+                ended = true;
+                if (j->run && j->n_processes == 0) {
+                        log_info("Job %s: its last process ended", j->job->name);
+                        r = manager_revert_job(m, j, "its last process ended", &outcome);
+                        outcome_done(&outcome);
+                } else
+                        r = job_store_save(m->jobs, j, NULL);
+                if (r < 0)
+                        (void) log_warning_errno(r, "Failed to let go of what ended in job %s: %m", j->job->name);
+        }
+        r = ended ? enforce_sweep(m->enforcer) : 0;
+        if (r < 0)
+                (void) log_warning_errno(r, "Failed to remove empty groups: %m");
+}
+
+static bool tasks_all_of(const Manager *m, const char *job, uid_t uid) {
+        const UndoEntry *entries;
+        size_t n;
+
+        entries = undo_entries(m->undo, &n);
+        for (size_t i = 0; i < n; i++) {
+                uid_t owner;
+
+                if (entries[i].type == UNDO_DIR || !streq(strempty(entries[i].job), job) ||
+                    process_is(entries[i].process.pid, entries[i].process.start_time) != 1)
+                        continue;
+                if (process_uid(entries[i].process.pid, &owner) >= 0 && owner != uid)
+                        return false;
+        }
+        return true;
+}
+
+static bool may_revert(const Manager *m, const Caller *c, const AppliedJob *j) {
+        return c->authorised || (j->confined && j->uid == c->uid && tasks_all_of(m, j->job->name, c->uid));
+}
+
+static int unknown_job(const Manager *m, const char *name, char **ret_message) {
+        _cleanup_free_ char *known = NULL;
+        size_t size;
+        FILE *f;
+
+        f = open_memstream(&known, &size);
+        if (!f)
+                return -ENOMEM;
+        for (size_t i = 0; i < m->jobs->n_jobs && i < 50; i++)
+                fprintf(f, "%s%s", i ? ", " : "", m->jobs->jobs[i]->job->name);
+        (void) fclose(f);
+        if (m->jobs->n_jobs == 0)
+                return text_fail(-ENOENT, ret_message, "There is no job \"%s\": none is applied", name);
+        return text_fail(-ENOENT, ret_message, "There is no job \"%s\"; applied are: %s", name, known);
+}
+
+/* Journal entries whose job is not applied any more (its file was lost) go with "all". */
+static int revert_rest(Manager *m, Outcome *outcome) {
+        Outcome one = {};
+        int r;
+
+        r = enforce_revert(m->enforcer, NULL, &one);
+        manager_log_outcome(&one, "revert");
+        if (r >= 0)
+                r = outcome_absorb(outcome, &one);
+        outcome_done(&one);
+        m->plan = r < 0 ? m->plan : plan_free(m->plan);
+        return r;
+}
+
+static int revert_jobs(Manager *m, const Caller *c, const char *job, json_t *names, Outcome *outcome, char **ret_message) {
+        bool found = false, denied = false;
+        int r;
+
+        for (size_t i = m->jobs->n_jobs; i-- > 0;) {
+                AppliedJob *j = m->jobs->jobs[i];
+
+                if (job && !streq(j->job->name, job))
+                        continue;
+                found = true;
+                if (!may_revert(m, c, j)) {
+                        denied = true;
+                        continue;
+                }
+                (void) json_array_insert_new(names, 0, json_string(j->job->name));
+                r = manager_revert_job(m, j, "revert", outcome);
+                if (r < 0)
+                        return text_fail(r, ret_message, "Job \"%s\" could not be put back: %s", job ? job : "all", strerror(-r));
+        }
+        if (job && !found)
+                return unknown_job(m, job, ret_message);
+        if (denied && json_array_size(names) == 0)
+                return text_fail(-EACCES, ret_message, "Reverting %s%s needs authority: it was applied by somebody else, or places "
+                                 "somebody else's processes", job ? "job " : "these jobs", strempty(job));
+        return !job && c->authorised ? revert_rest(m, outcome) : 0;
+}
+
+int manager_revert(Manager *m, const Caller *c, const char *job, json_t **ret, char **ret_message) {
+        Outcome outcome = {};
+        json_t *names = json_array(), *o = NULL;
+        int r;
+
+        if (!names)
+                return -ENOMEM;
+        log_debug("Revert of %s asked for by uid %u pid %d", job ? job : "all jobs", (unsigned) c->uid, (int) c->pid);
+        r = revert_jobs(m, c, job, names, &outcome, ret_message);
+        (void) enforce_sweep(m->enforcer); /* groups that are busy still are swept at a later end */
+        if (r >= 0)
+                r = outcome_to_json(&outcome, &o);
+        outcome_done(&outcome);
+        if (r >= 0 && !(*ret = json_pack("{s:O,s:o}", "jobs", names, "outcome", o)))
+                r = -ENOMEM;
+        json_decref(names);
+        if (r < 0)
+                return r;
+        m->hold_until = now_monotonic() + m->config->hold_off_usec;
+        (void) manager_look(m, NULL);
+        return 0;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What comes of a solve. The order is what keeps an order whole: the jobs are written to the state directory first (a
+ * full disk changes nothing), then the kernel is changed through the undo journal, then the plan is in force. When
+ * nothing could be changed, the jobs are taken back.
+ */
+#include <errno.h>
+
+#include "common/log.h"
+#include "daemon/manager-internal.h"
+
+static void tell_applied(Manager *m, const Request *q, const Outcome *o) {
+        size_t n = q->kind == REQUEST_TICK ? q->n_all : q->n_jobs;
+        AppliedJob **jobs = q->kind == REQUEST_TICK ? q->all : q->jobs;
+
+        for (size_t i = 0; i < n; i++)
+                for (size_t k = 0; k < m->n_observers; k++)
+                        if (m->observers[k].applied)
+                                m->observers[k].applied(m->observers[k].userdata, jobs[i]->job->name, m->plan, o);
+}
+
+static int put_jobs(Manager *m, Request *q, char **ret_message) {
+        for (size_t i = 0; i < q->n_jobs; i++) {
+                int r = job_store_put(m->jobs, q->jobs[i], ret_message);
+
+                if (r < 0) /* the ones before stay: they are valid orders, and the next tick brings them in force */
+                        return r;
+        }
+        return 0;
+}
+
+static const PlanTask *plan_of_process(const Plan *p, Process process) {
+        for (size_t i = 0; i < p->n_tasks; i++)
+                if (p->tasks[i].process.pid == process.pid && p->tasks[i].process.start_time == process.start_time)
+                        return &p->tasks[i];
+        return NULL;
+}
+
+/* The job's process goes into a group of ours, unless its caller has no authority or its owner keeps it. */
+static int adopt(Manager *m, const Request *q, const Solve *s, char **ret_group, Outcome *outcome) {
+        const Task *task = snapshot_task(s->snapshot, q->process.pid);
+        const PlanTask *planned = plan_of_process(s->plan, q->process);
+        Outcome one = {};
+        int r;
+
+        if (!task || !planned)
+                return -ESRCH;
+        if (q->scope != SCOPE_AUTHORISED)
+                return (*ret_group = strdup(strempty(task->cgroup))) ? 0 : -ENOMEM;
+        r = enforce_adopt(m->enforcer, q->jobs[0]->job->name, task, planned, ret_group, &one);
+        if (r >= 0)
+                r = outcome_absorb(outcome, &one);
+        outcome_done(&one);
+        return r;
+}
+
+static int change_kernel(Manager *m, const Request *q, const Solve *s, char **ret_group, Outcome *outcome) {
+        Outcome one = {};
+        int r;
+
+        if (q->kind == REQUEST_RUN) {
+                r = adopt(m, q, s, ret_group, outcome);
+                if (r < 0)
+                        return r;
+        }
+        r = enforce_apply(m->enforcer, s->plan, NULL, &one);
+        if (r >= 0)
+                r = outcome_absorb(outcome, &one);
+        outcome_done(&one);
+        return r;
+}
+
+static int finish_json(const Plan *plan, const Outcome *o, const char *group, json_t **ret) {
+        json_t *json = NULL, *outcome = NULL;
+        int r;
+
+        r = plan_to_json(plan, &json);
+        if (r >= 0 && o) {
+                r = outcome_to_json(o, &outcome);
+                if (r >= 0)
+                        (void) json_object_set_new(json, "outcome", outcome);
+        }
+        if (r >= 0 && group)
+                (void) json_object_set_new(json, "group", json_string(group));
+        if (r < 0) {
+                json_decref(json);
+                return r;
+        }
+        *ret = json;
+        return 0;
+}
+
+/* Jobs that were put in force for a change that then could not be made are taken back. */
+static void unput_jobs(Manager *m, Request *q, AppliedJob **before) {
+        for (size_t i = 0; i < q->n_jobs; i++) {
+                AppliedJob *now = job_store_find(m->jobs, q->jobs[i]->job->name);
+
+                if (now && now != before[i] && before[i]) {
+                        if (job_store_put(m->jobs, before[i], NULL) < 0)
+                                log_warning("Job \"%s\" could not be set back to what it was", now->job->name);
+                } else if (now && !before[i])
+                        job_store_drop(m->jobs, now);
+        }
+}
+
+static const char *why(const Request *q) {
+        static const char *const words[] = { [REQUEST_APPLY] = "apply", [REQUEST_RUN] = "run", [REQUEST_TICK] = "re-plan" };
+
+        return words[q->kind];
+}
+
+static int enact(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_message) {
+        _cleanup_free_ AppliedJob **before = calloc(q->n_jobs + 1, sizeof(*before));
+        _cleanup_free_ char *group = NULL;
+        Outcome outcome = {};
+        int r;
+
+        if (!before)
+                return -ENOMEM;
+        for (size_t i = 0; i < q->n_jobs; i++) {
+                before[i] = job_store_find(m->jobs, q->jobs[i]->job->name);
+                if (before[i])
+                        applied_job_ref(before[i]);
+        }
+        r = put_jobs(m, q, ret_message);
+        if (r >= 0) {
+                r = change_kernel(m, q, s, &group, &outcome);
+                if (r < 0)
+                        (void) text_fail(r, ret_message, "Nothing could be changed: %s", r == -ESRCH ? "the process is gone" : strerror(-r));
+        }
+        if (r < 0)
+                unput_jobs(m, q, before);
+        for (size_t i = 0; i < q->n_jobs; i++)
+                applied_job_unref(before[i]);
+        manager_log_outcome(&outcome, why(q));
+        if (r >= 0)
+                r = manager_take_outcome(m, &outcome);
+        if (r >= 0) {
+                if (q->kind == REQUEST_TICK || outcome.n_written > 0)
+                        m->hold_until = now_monotonic() + (outcome.n_written > 0 ? m->config->hold_off_usec : 0);
+                scope_planned(m, q->scope, s->snapshot, q->all, q->n_all);
+                r = finish_json(s->plan, &outcome, group, ret);
+                manager_set_plan(m, TAKE_PTR(s->plan), q->scope);
+                if (q->kind != REQUEST_TICK || outcome.n_written > 0)
+                        tell_applied(m, q, &outcome);
+        }
+        outcome_done(&outcome);
+        return r;
+}
+
+/* What comes of a solve: r and json for the answer. */
+int request_conclude(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_message) {
+        int r;
+
+        if (s->r == -ECANCELED)
+                return text_fail(-ECANCELED, ret_message, "The solver was stopped: it took longer than %u s",
+                                 SOLVE_TIMEOUT_USEC / 1000000U);
+        if (s->r < 0)
+                return text_fail(s->r, ret_message, "%s", s->message ? s->message : strerror(-s->r));
+        if (s->plan->feasible && q->kind == REQUEST_RUN && !plan_of_process(s->plan, q->process))
+                return text_fail(-EBADMSG, ret_message, "Job \"%s\" has no free rank for process %d: all of them are filled",
+                                 q->jobs[0]->job->name, (int) q->process.pid);
+        if (s->plan->feasible && q->kind != REQUEST_PLAN && !q->options.dry_run)
+                return enact(m, q, s, ret, ret_message);
+        if (q->kind == REQUEST_TICK) {
+                log_warning("The applied jobs do not fit any more, what is placed stays: %s",
+                            s->plan->messages && s->plan->messages[0] ? s->plan->messages[0] : "infeasible");
+                scope_planned(m, q->scope, s->snapshot, q->all, q->n_all);
+                return 0;
+        }
+        r = finish_json(s->plan, NULL, NULL, ret);
+        if (r >= 0 && q->options.dry_run)
+                (void) json_object_set_new(*ret, "dry_run", json_true());
+        return r;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the manager share; nobody else includes this.
+ *   manager.c        life, tick, reload, observers
+ *   manager-apply.c  requests: plan, apply, run and the automatic re-plan, one solve at a time
+ *   manager-enact.c  what comes of a solve: jobs written, kernel changed, plan in force
+ *   manager-change.c what happens to the kernel and to the plan in force: enforce, log, drift, revert
+ *   manager-show.c   status, explain, record
+ *
+ * Jobs are solved in scopes. All jobs applied with authority are one scope and solved together; the jobs that one user
+ * applied without are a scope of their own, so that such a user can never move a rank of somebody else's.
+ */
+#pragma once
+
+#include "daemon/jobs.h"
+#include "daemon/manager.h"
+#include "daemon/worker.h"
+
+#define SCOPE_AUTHORISED ((uid_t) -1)
+#define REQUESTS_MAX 64U          /* waiting */
+#define REQUESTS_MAX_PER_USER 16U /* of one uid without authority */
+#define SOLVE_TIMEOUT_USEC (60U * 1000000U)
+#define SWEEPS_MAX 10000000U
+
+typedef enum RequestKind { REQUEST_PLAN, REQUEST_APPLY, REQUEST_RUN, REQUEST_TICK } RequestKind;
+
+typedef struct Request {
+        struct Request *next;
+        RequestKind kind;
+        Caller caller;
+        uid_t scope;
+        AppliedJob **jobs; /* asked for */
+        size_t n_jobs;
+        AppliedJob **all;  /* what is solved: the scope's jobs and those asked for; set when the solve begins */
+        size_t n_all;
+        PlanOptions options;
+        char *solver;      /* options.solver */
+        Process process;   /* REQUEST_RUN */
+        ManagerReply reply;
+        void *userdata;
+} Request;
+
+typedef struct Scope { /* what was last planned for */
+        uid_t key;
+        char *signature;
+} Scope;
+
+typedef struct Drift {
+        char *job, *comm;
+        pid_t pid, tid;
+        char *expected, *found;
+} Drift;
+
+struct Manager {
+        sd_event *event;
+        sd_event_source *timer;
+        ManagerPaths paths;
+        Config *config;
+        Collector *collector;
+        Undo *undo;
+        Enforcer *enforcer;
+        JobStore *jobs;
+        Worker *worker;
+
+        Snapshot *snapshot; /* all applied jobs, the last time nobody was solving */
+        Plan *plan;         /* in force: tasks of all applied jobs that have processes or planned ranks */
+        Scope *scopes;
+        size_t n_scopes;
+
+        Request *queue, *current; /* waiting in order; being solved */
+        unsigned n_queued;
+        bool machine_stale; /* read it again once the solver is idle */
+
+        Drift *drift;
+        size_t n_drift;
+        uint64_t hold_until;  /* monotonic */
+        uint64_t last_change; /* realtime */
+        uint64_t ticks;
+        int tick_error;       /* logged once, until it changes */
+
+        Observer *observers;
+        size_t n_observers;
+};
+
+/* manager.c */
+int manager_look(Manager *m, char **ret_message); /* collects anew unless a solve is on, tells the observers */
+int manager_collect(Manager *m, AppliedJob *const *jobs, size_t n, const Process *more, const char *more_job, Snapshot **ret, char **ret_message);
+uid_t job_scope(const AppliedJob *j);
+Scope *manager_scope(Manager *m, uid_t key, bool create);
+int scope_signature(const Snapshot *s, AppliedJob *const *jobs, size_t n, uid_t key, char **ret);
+
+/* manager-apply.c */
+void manager_replan(Manager *m, uid_t scope);
+void manager_solved(void *userdata, Solve *s);
+void manager_cancel(Manager *m); /* answers all requests: stopping */
+void manager_kick(Manager *m);
+void scope_planned(Manager *m, uid_t key, const Snapshot *s, AppliedJob *const *jobs, size_t n);
+
+/* manager-enact.c */
+int request_conclude(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_message); /* r and json for the answer */
+
+/* manager-change.c */
+int manager_enforce(Manager *m, const char *why); /* m->plan; logs, drift; number of writes */
+int manager_revert_job(Manager *m, AppliedJob *j, const char *why, Outcome *outcome); /* and drops it */
+void manager_log_outcome(const Outcome *o, const char *why);
+int manager_take_outcome(Manager *m, const Outcome *o); /* times, drift */
+void manager_set_plan(Manager *m, Plan *plan, uid_t scope); /* takes plan */
+void manager_forget_plan(Manager *m, const char *job);
+void manager_end_runs(Manager *m);
+int outcome_absorb(Outcome *into, Outcome *from); /* empties from */
+void drift_free(Drift *d, size_t n);

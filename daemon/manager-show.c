@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the manager tells without changing anything, as JSON: status, explain, record. Shapes: daemon/bus.h. */
+#include <errno.h>
+
+#include "common/log.h"
+#include "daemon/manager-internal.h"
+#include "policy/record.h"
+
+static json_t *json_bitset(const Bitset *b) {
+        _cleanup_free_ char *text = NULL;
+
+        return bitset_format(b, &text) < 0 ? NULL : json_string(text);
+}
+
+static json_t *json_strv(char *const *v) {
+        json_t *a = json_array();
+
+        for (size_t i = 0; a && v && v[i]; i++)
+                (void) json_array_append_new(a, json_string(v[i]));
+        return a;
+}
+
+static json_t *show_task(const Snapshot *s, const Task *t) {
+        json_t *j = record_task(s, t);
+
+        if (!j)
+                return NULL;
+        (void) json_object_set_new(j, "owner", t->owner ? json_string(t->owner) : json_null());
+        (void) json_object_set_new(j, "owner_kind", json_string(owner_names[t->owner_kind]));
+        (void) json_object_set_new(j, "applied", json_boolean(t->applied));
+        return j;
+}
+
+static json_t *show_machine(const Manager *m, const Topology *t) {
+        static const Bitset none = {};
+
+        return json_pack("{s:s,s:I,s:I,s:o,s:o,s:o,s:o}", "source", strempty(t->source), "cpus", (json_int_t) t->n_cpus, "nodes",
+                         (json_int_t) t->n_nodes, "online", json_bitset(&t->online), "allowed", json_bitset(&t->allowed),
+                         "isolated", json_bitset(&t->isolated), "housekeeping", json_bitset(m->plan ? &m->plan->housekeeping : &none));
+}
+
+static json_t *show_job(const Manager *m, const AppliedJob *j) {
+        unsigned matched = 0;
+
+        for (size_t i = 0; m->snapshot && i < m->snapshot->n_tasks; i++)
+                matched += m->snapshot->tasks[i].job && streq(m->snapshot->tasks[i].job, j->job->name);
+        return json_pack("{s:s,s:I,s:I,s:I,s:I,s:b,s:b}", "name", j->job->name, "priority", (json_int_t) j->job->priority, "ranks",
+                         (json_int_t) job_count(j->job, NULL), "matched", (json_int_t) matched, "uid", (json_int_t) j->uid,
+                         "confined", (int) j->confined, "run", (int) j->run);
+}
+
+static json_t *show_drift(const Manager *m) {
+        json_t *a = json_array();
+
+        for (size_t i = 0; a && i < m->n_drift; i++)
+                (void) json_array_append_new(a, json_pack("{s:s,s:I,s:I,s:s,s:s,s:s}", "job", m->drift[i].job, "pid",
+                                                          (json_int_t) m->drift[i].pid, "tid", (json_int_t) m->drift[i].tid, "comm",
+                                                          m->drift[i].comm, "expected", m->drift[i].expected, "found",
+                                                          m->drift[i].found));
+        return a;
+}
+
+static json_t *show_warnings(const Manager *m) {
+        json_t *a = json_strv(m->snapshot ? m->snapshot->warnings : NULL), *machine;
+
+        machine = json_strv(collector_topology(m->collector)->warnings);
+        if (a && machine)
+                (void) json_array_extend(a, machine);
+        json_decref(machine);
+        return a;
+}
+
+int manager_status(Manager *m, json_t **ret) {
+        json_t *devices = json_array(), *tasks = json_array(), *jobs = json_array(), *plan = NULL, *root;
+        const Snapshot *s;
+        int r;
+
+        (void) manager_look(m, NULL);
+        s = m->snapshot;
+        for (size_t i = 0; s && i < s->n_devices; i++)
+                (void) json_array_append_new(devices, record_device(s, &s->devices[i]));
+        for (size_t i = 0; s && i < s->n_tasks; i++)
+                (void) json_array_append_new(tasks, show_task(s, &s->tasks[i]));
+        for (size_t i = 0; i < m->jobs->n_jobs; i++)
+                (void) json_array_append_new(jobs, show_job(m, m->jobs->jobs[i]));
+        r = m->plan ? plan_to_json(m->plan, &plan) : 0;
+        if (r < 0)
+                log_debug("The plan in force cannot be shown: %s", strerror(-r));
+        root = json_pack("{s:s,s:I,s:s,s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o}", "version", PACKAGE_VERSION, "pid",
+                         (json_int_t) getpid(), "state", worker_busy(m->worker) ? "solving" : "idle", "cgroup",
+                         cgroup_mode_names[collector_cgroups(m->collector)->mode], "interval_us",
+                         (json_int_t) m->config->interval_usec, "machine", show_machine(m, collector_topology(m->collector)),
+                         "devices", devices, "tasks", tasks, "jobs", jobs, "plan", plan ? plan : json_null(), "last_change",
+                         (json_int_t) m->last_change, "ticks", (json_int_t) m->ticks, "queued", (json_int_t) m->n_queued, "drift",
+                         show_drift(m), "warnings", show_warnings(m));
+        if (!root)
+                return -ENOMEM;
+        *ret = root;
+        return 0;
+}
+
+int manager_record(Manager *m, json_t **ret, char **ret_message) {
+        _cleanup_free_ char *xml = NULL;
+        int r;
+
+        r = manager_look(m, ret_message);
+        if (r < 0)
+                return r;
+        if (!m->snapshot)
+                return text_fail(-EAGAIN, ret_message, "The host has not been read yet");
+        r = machine_export_xml(&xml, ret_message);
+        if (r < 0)
+                return r;
+        return record_from_snapshot(m->snapshot, xml, ret);
+}
+
+static json_t *show_energy(const PlanEnergy *e) {
+        json_t *terms;
+
+        if (!e->known)
+                return json_null();
+        terms = json_object();
+        for (size_t i = 0; terms && placement_terms[i].name; i++)
+                (void) json_object_set_new(terms, placement_terms[i].name, json_real(e->terms[i]));
+        return json_pack("{s:f,s:o}", "total", e->total, "terms", terms);
+}
+
+static json_t *show_terms(const Manager *m) {
+        json_t *a = json_array();
+
+        for (size_t i = 0; a && placement_terms[i].name; i++) {
+                const PlacementTerm *t = &placement_terms[i];
+
+                (void) json_array_append_new(
+                        a, json_pack("{s:s,s:s,s:s,s:f,s:o,s:s}", "name", t->name, "group", term_group_names[t->group], "unit",
+                                     strempty(t->unit), "weight", m->config->weights.term[i], "value",
+                                     m->plan && m->plan->energy.known ? json_real(m->plan->energy.terms[i]) : json_null(), "help",
+                                     strempty(t->help)));
+        }
+        return a;
+}
+
+static json_t *show_weights(const Manager *m) {
+        const double *g = m->config->weights.group;
+
+        return json_pack("{s:f,s:f,s:f,s:f}", "alpha", g[TERM_RESOURCE], "beta", g[TERM_TIME], "gamma", g[TERM_COST], "delta",
+                         g[TERM_COMPAT]);
+}
+
+/* One task of the plan in force: the element that Plan prints, and beside it why and what is true now. */
+static json_t *explain_planned(const Manager *m, const PlanTask *p, json_t *printed) {
+        const Task *t = p->process.pid > 0 && m->snapshot ? snapshot_task(m->snapshot, p->process.pid) : NULL;
+        json_t *j = json_deep_copy(printed);
+
+        if (!j)
+                return NULL;
+        (void) json_object_set_new(j, "pid", json_integer(p->process.pid));
+        (void) json_object_set_new(j, "job", json_string(p->job));
+        (void) json_object_set_new(j, "energy", show_energy(&p->energy));
+        (void) json_object_set_new(j, "reasons", json_strv(p->reasons));
+        (void) json_object_set_new(j, "now", t ? show_task(m->snapshot, t) : json_null());
+        return j;
+}
+
+static json_t *explain_foreign(const Manager *m, const Task *t) {
+        _cleanup_free_ char *cpus = NULL, *mems = NULL;
+        json_t *reasons = json_array(), *devices = json_array();
+
+        if (!reasons || !devices || bitset_format(&t->cpus, &cpus) < 0 || bitset_format(&t->mems, &mems) < 0)
+                return NULL;
+        for (size_t i = 0; i < t->n_devices; i++)
+                (void) json_array_append_new(devices, json_string(m->snapshot->devices[t->devices[i]].name));
+        (void) json_array_append_new(reasons, json_string("no applied job has a rank for this process: qschedd did not place it, and "
+                                                          "counts its CPUs as taken by somebody else"));
+        return json_pack("{s:s,s:I,s:o,s:s,s:s,s:s,s:o,s:n,s:o,s:o}", "name", t->name ? t->name : t->comm, "pid",
+                         (json_int_t) t->pid, "device", devices, "cpus", cpus, "mems", mems, "irq_cpus", "", "job",
+                         t->job ? json_string(t->job) : json_null(), "energy", "reasons", reasons, "now",
+                         show_task(m->snapshot, t));
+}
+
+static bool is_meant(const PlanTask *p, const char *what, pid_t pid) {
+        if (streq(p->name, what) || streq(p->job, what))
+                return true;
+        for (size_t i = 0; pid > 0 && i < p->n_children; i++)
+                if (p->children[i].pid == pid)
+                        return true;
+        return pid > 0 && p->process.pid == pid;
+}
+
+static int explain_tasks(const Manager *m, const char *what, json_t *tasks) {
+        json_t *printed = NULL, *list;
+        pid_t pid = 0;
+        int r;
+
+        (void) text_parse_pid(what, &pid);
+        r = m->plan ? plan_to_json(m->plan, &printed) : 0;
+        if (r < 0)
+                return r;
+        list = json_object_get(printed, "tasks");
+        for (size_t i = 0; m->plan && i < m->plan->n_tasks; i++)
+                if (is_meant(&m->plan->tasks[i], what, pid))
+                        (void) json_array_append_new(tasks, explain_planned(m, &m->plan->tasks[i], json_array_get(list, i)));
+        json_decref(printed);
+        for (size_t i = 0; json_array_size(tasks) == 0 && m->snapshot && i < m->snapshot->n_tasks; i++) {
+                const Task *t = &m->snapshot->tasks[i];
+
+                if ((pid > 0 && t->pid == pid) || (t->name && streq(t->name, what)))
+                        (void) json_array_append_new(tasks, explain_foreign(m, t));
+        }
+        return 0;
+}
+
+int manager_explain(Manager *m, const char *what, json_t **ret, char **ret_message) {
+        json_t *tasks = json_array(), *root;
+        int r;
+
+        if (!tasks)
+                return -ENOMEM;
+        (void) manager_look(m, NULL);
+        r = explain_tasks(m, what, tasks);
+        if (r >= 0 && json_array_size(tasks) == 0)
+                r = text_fail(-ESRCH, ret_message, job_store_find(m->jobs, what) ?
+                              "Job \"%s\" is applied, but no plan for it is in force yet" :
+                              "There is no task, process or applied job \"%s\" that qschedd knows (a task is named JOB/RANK; "
+                              "`qschedctl status` lists them)", what);
+        if (r < 0) {
+                json_decref(tasks);
+                return r;
+        }
+        root = json_pack("{s:o,s:o,s:o}", "tasks", tasks, "terms", show_terms(m), "weights", show_weights(m));
+        if (!root)
+                return -ENOMEM;
+        *ret = root;
+        return 0;
+}
