@@ -78,8 +78,8 @@ static int solve(Decision *d, const Solver *solver, char **ret_message) {
         if (r < 0)
                 return r;
         if (solver->fits && !solver->fits(d->qubo))
-                return text_fail(-EINVAL, ret_message, "Solver %s does not take a model of %u variables; use auto", solver->name,
-                                 d->qubo->n);
+                return text_fail(-EINVAL, ret_message, "Solver %s does not take a model of %u variables; use auto",
+                                 solver->name, d->qubo->n);
         d->current = malloc(MAX(d->qubo->n, 1U));
         if (!d->current)
                 return -ENOMEM;
@@ -109,7 +109,8 @@ static void prefer_current(Decision *d) {
 
 static int fill_mems(const Placement *p, const PlacementRank *k, const Block *b, Bitset *ret) {
         const Topology *t = p->snapshot->topology;
-        const Bitset *may = k->rank->task && !bitset_isempty(&k->rank->task->mems) ? &k->rank->task->mems : &t->allowed_nodes;
+        const Bitset *may = k->rank->task && !bitset_isempty(&k->rank->task->mems) ? &k->rank->task->mems
+                                                                                   : &t->allowed_nodes;
 
         for (unsigned n = 0; n < t->n_nodes; n++) {
                 _cleanup_free_ unsigned *near = NULL;
@@ -252,9 +253,12 @@ static int tell_memory(Decision *d) {
                                 want += d->placement->ranks[c->rank].rank->section->memory;
                 }
                 if (want > have) {
-                        int r = strv_extendf(&d->plan->messages, "Node %u: its ranks want %s of memory, %s %s there; the rest goes to other nodes",
-                                             t->nodes[n].os, text_format_bytes(a, sizeof(a), want), text_format_bytes(b, sizeof(b), have),
-                                             t->nodes[n].free == UINT64_MAX ? "is" : "is free");
+                        int r = strv_extendf(
+                                &d->plan->messages,
+                                "Node %u: its ranks want %s of memory, %s %s there; the rest goes to other nodes",
+                                t->nodes[n].os, text_format_bytes(a, sizeof(a), want),
+                                text_format_bytes(b, sizeof(b), have),
+                                t->nodes[n].free == UINT64_MAX ? "is" : "is free");
                         if (r < 0)
                                 return r;
                 }
@@ -308,7 +312,8 @@ static int decide_steps(Decision *d, const Solver *solver, const Job *const *job
         return fill_plan(d);
 }
 
-int decide(const Snapshot *s, const Job *const *jobs, size_t n_jobs, const DecideParams *p, Plan **ret, char **ret_message) {
+int decide(const Snapshot *s, const Job *const *jobs, size_t n_jobs, const DecideParams *p, Plan **ret,
+           char **ret_message) {
         _cleanup_(decision_done) Decision d = { .snapshot = s, .params = p };
         const Solver *solver = solver_by_name(p->solver);
         uint64_t begin = now(p);
@@ -328,7 +333,8 @@ int decide(const Snapshot *s, const Job *const *jobs, size_t n_jobs, const Decid
 
                 if (ret_message)
                         *ret_message = NULL;
-                r = strv_push(&d.plan->messages, message ? message : strdup("A job's traffic and its number of ranks do not go together"));
+                r = strv_push(&d.plan->messages,
+                              message ? message : strdup("A job's traffic and its number of ranks do not go together"));
         }
         if (r < 0)
                 return r;

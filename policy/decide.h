@@ -19,8 +19,8 @@ typedef struct DecideParams {
         double hysteresis; /* a new plan must be better than leaving all alone by this share of the energy before */
         int housekeeping_cores; /* per NUMA node; -1: one, and none on hosts with fewer than 8 CPUs */
         Bitset housekeeping;    /* explicit CPUs instead; empty: as above */
-        bool explain;      /* reasons for each choice, however many ranks (otherwise up to 64) */
-        bool confine;      /* a caller without authority: each task only inside its present mask */
+        bool explain;           /* reasons for each choice, however many ranks (otherwise up to 64) */
+        bool confine;           /* a caller without authority: each task only inside its present mask */
 } DecideParams;
 
 void decide_params_default(DecideParams *p);
@@ -28,4 +28,5 @@ void decide_params_default(DecideParams *p);
  * Infeasible is an outcome, not an error: 0 with plan->feasible false and the reasons in plan->messages.
  * Errors: -EINVAL with a sentence (no such solver, does not fit), -ENOMEM, -ECANCELED.
  */
-int decide(const Snapshot *s, const Job *const *jobs, size_t n_jobs, const DecideParams *p, Plan **ret, char **ret_message);
+int decide(const Snapshot *s, const Job *const *jobs, size_t n_jobs, const DecideParams *p, Plan **ret,
+           char **ret_message);

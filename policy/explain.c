@@ -113,8 +113,8 @@ static void cost_of(const Placement *p, uint32_t *chosen, size_t n, size_t a, si
 }
 
 /* Terms now and then when position `at` takes `alternative`, by swapping with who has it where that is possible. */
-static void weigh(const Placement *p, uint32_t *chosen, size_t n, size_t at, uint32_t alternative, double *now, double *then,
-                  bool *ret_swap) {
+static void weigh(const Placement *p, uint32_t *chosen, size_t n, size_t at, uint32_t alternative, double *now,
+                  double *then, bool *ret_swap) {
         uint32_t old = chosen[at], theirs = UINT32_MAX;
         size_t other = occupant(p, alternative, chosen, n);
 
@@ -142,7 +142,8 @@ static const char *no_choice(const Candidate *c) {
         return c->current ? "its process holds it" : "no other can be had";
 }
 
-static int explain_group(const Placement *p, size_t at, uint32_t first, uint32_t count, uint32_t *chosen, size_t n, char ***reasons) {
+static int explain_group(const Placement *p, size_t at, uint32_t first, uint32_t count, uint32_t *chosen, size_t n,
+                         char ***reasons) {
         const Candidate *c = p->candidates + chosen[at];
         double here[PLACEMENT_TERM_MAX] = {}, best[PLACEMENT_TERM_MAX] = {}, gap;
         _cleanup_free_ char *what = NULL, *other = NULL, *why = NULL;
@@ -177,9 +178,10 @@ static int explain_group(const Placement *p, size_t at, uint32_t first, uint32_t
                 return r;
         gap = total(best) - total(here);
         if (fabs(gap) < 0.001)
-                return strv_extendf(reasons, "%s%s: %s%s would cost the same%s", what, as_now, swaps ? "swapping for " : "", other, why);
-        return strv_extendf(reasons, "%s%s: the next best, %s%s, would cost %.3g %s%s", what, as_now, swaps ? "swapping for " : "",
-                            other, fabs(gap), gap > 0 ? "more" : "less", why);
+                return strv_extendf(reasons, "%s%s: %s%s would cost the same%s", what, as_now,
+                                    swaps ? "swapping for " : "", other, why);
+        return strv_extendf(reasons, "%s%s: the next best, %s%s, would cost %.3g %s%s", what, as_now,
+                            swaps ? "swapping for " : "", other, fabs(gap), gap > 0 ? "more" : "less", why);
 }
 
 int explain_rank(const Placement *p, unsigned rank, const uint32_t *chosen, size_t n, char ***reasons) {

@@ -82,10 +82,11 @@ int job_traffic(const Job *j, unsigned n, double **ret, char **ret_message) {
                 return 0;
         }
         if (t->kind == TRAFFIC_MATRIX && t->n != n)
-                return text_fail(-ERANGE, ret_message, "Job %s: its traffic matrix is for %u ranks, it has %u", j->name, t->n, n);
+                return text_fail(-ERANGE, ret_message, "Job %s: its traffic matrix is for %u ranks, it has %u", j->name,
+                                 t->n, n);
         if (t->kind == TRAFFIC_PARALLEL && (uint64_t) t->tp * t->pp * t->dp != n)
-                return text_fail(-ERANGE, ret_message, "Job %s: TP=%u PP=%u DP=%u make %" PRIu64 " ranks, it has %u", j->name,
-                                 t->tp, t->pp, t->dp, (uint64_t) t->tp * t->pp * t->dp, n);
+                return text_fail(-ERANGE, ret_message, "Job %s: TP=%u PP=%u DP=%u make %" PRIu64 " ranks, it has %u",
+                                 j->name, t->tp, t->pp, t->dp, (uint64_t) t->tp * t->pp * t->dp, n);
 
         m = calloc((size_t) n * n, sizeof(double));
         if (!m)
@@ -101,11 +102,8 @@ int job_traffic(const Job *j, unsigned n, double **ret, char **ret_message) {
                 for (unsigned a = 0; a < (n > 2 ? n : n - 1); a++)
                         traffic_add(m, n, a, (a + 1) % n, t->ring);
                 break;
-        case TRAFFIC_PARALLEL:
-                traffic_parallel(t, n, m);
-                break;
-        case TRAFFIC_NONE:
-                break;
+        case TRAFFIC_PARALLEL: traffic_parallel(t, n, m); break;
+        case TRAFFIC_NONE: break;
         }
         *ret = TAKE_PTR(m);
         return 0;
@@ -122,16 +120,11 @@ bool match_task(const Match *m, const Task *t) {
                         if (m->pids[i] == t->pid)
                                 return true;
                 return false;
-        case MATCH_CMDLINE:
-                return glob(m->pattern, t->cmdline);
-        case MATCH_COMM:
-                return glob(m->pattern, t->comm);
-        case MATCH_CGROUP:
-                return glob(m->pattern, t->cgroup);
-        case MATCH_UNIT:
-                return glob(m->pattern, t->owner);
-        case _MATCH_MAX:
-                break;
+        case MATCH_CMDLINE: return glob(m->pattern, t->cmdline);
+        case MATCH_COMM: return glob(m->pattern, t->comm);
+        case MATCH_CGROUP: return glob(m->pattern, t->cgroup);
+        case MATCH_UNIT: return glob(m->pattern, t->owner);
+        case _MATCH_MAX: break;
         }
         return false;
 }
@@ -217,7 +210,8 @@ static int index_by_name(const Job *j, const Task *t, unsigned count) {
 }
 
 /* Gives the fits of one section to its `count` ranks: those whose number is known first, then the rest in order. */
-static int fill_section(const Job *j, Rank *ranks, unsigned first, unsigned count, const Fit *fits, size_t n, char ***messages) {
+static int fill_section(const Job *j, Rank *ranks, unsigned first, unsigned count, const Fit *fits, size_t n,
+                        char ***messages) {
         size_t left = 0;
 
         for (int pass = 0; pass < 2; pass++)
@@ -243,8 +237,9 @@ static int fill_section(const Job *j, Rank *ranks, unsigned first, unsigned coun
                 }
         if (left == 0)
                 return 0;
-        return strv_extendf(messages, "Job %s: %zu more process%s than its Count=%u ranks %s and %s not placed", j->name, left,
-                            left > 1 ? "es" : "", count, left > 1 ? "match" : "matches", left > 1 ? "are" : "is");
+        return strv_extendf(messages, "Job %s: %zu more process%s than its Count=%u ranks %s and %s not placed",
+                            j->name, left, left > 1 ? "es" : "", count, left > 1 ? "match" : "matches",
+                            left > 1 ? "are" : "is");
 }
 
 static int missing_pids(const Snapshot *s, const Job *j, char ***messages) {

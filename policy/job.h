@@ -14,12 +14,12 @@ extern const char *const match_names[]; /* "pid", "cmdline", … */
 
 typedef struct Match {
         MatchKind kind;
-        char *pattern;   /* glob (fnmatch); for MATCH_PID NULL */
-        pid_t *pids;     /* for MATCH_PID, in the order given: it is the order of the ranks */
+        char *pattern; /* glob (fnmatch); for MATCH_PID NULL */
+        pid_t *pids;   /* for MATCH_PID, in the order given: it is the order of the ranks */
         size_t n_pids;
 } Match;
 
-typedef struct Ranks { /* one [Ranks NAME] section */
+typedef struct Ranks {       /* one [Ranks NAME] section */
         char *name;          /* NULL for a bare [Ranks] */
         unsigned count;      /* 0: as many as match, at least 1 */
         unsigned cpus;       /* at most, logical CPUs; 0: an even share */
@@ -38,7 +38,7 @@ typedef struct Traffic {
         TrafficKind kind;
         double *matrix; /* n x n, bytes/s */
         unsigned n;
-        double ring;    /* bytes/s to each neighbour */
+        double ring; /* bytes/s to each neighbour */
         unsigned tp, pp, dp;
         double tp_bytes, pp_bytes, dp_bytes;
 } Traffic;

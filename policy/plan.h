@@ -16,25 +16,25 @@ typedef struct PlanEnergy {
 typedef struct PlanTask {
         char *name; /* "train/0" */
         char *job;
-        Process process;   /* pid 0: no process yet */
+        Process process; /* pid 0: no process yet */
         uid_t uid;
         Process *children; /* get the same CPUs */
         size_t n_children;
         char **devices;
-        Bitset cpus;     /* os numbers; never empty in a feasible plan */
-        Bitset mems;     /* os numbers; preferred, never bound */
-        Bitset irq_cpus; /* "" when none are kept for interrupts */
+        Bitset cpus;                     /* os numbers; never empty in a feasible plan */
+        Bitset mems;                     /* os numbers; preferred, never bound */
+        Bitset irq_cpus;                 /* "" when none are kept for interrupts */
         Bitset cpus_before, mems_before; /* where there is a process */
-        bool changed;    /* differs from what the kernel says now */
-        bool owned;      /* started by run, lives in qsched.slice */
-        PlanEnergy energy; /* this task's share: its own terms and half of each pair it is in */
-        char **reasons;    /* sentences for explain: each choice, what the next best would have cost */
+        bool changed;                    /* differs from what the kernel says now */
+        bool owned;                      /* started by run, lives in qsched.slice */
+        PlanEnergy energy;               /* this task's share: its own terms and half of each pair it is in */
+        char **reasons;                  /* sentences for explain: each choice, what the next best would have cost */
 } PlanTask;
 
 typedef struct Plan {
         bool feasible;
-        bool changed; /* some task's placement would change */
-        bool optimal; /* proved */
+        bool changed;       /* some task's placement would change */
+        bool optimal;       /* proved */
         const char *solver; /* what ran */
         uint64_t seed;
         uint64_t elapsed_us;

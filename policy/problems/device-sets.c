@@ -72,8 +72,8 @@ static int named_device(Placement *p, unsigned rank, unsigned index) {
         if (index >= n) {
                 if (index > n)
                         return 0; /* said once */
-                return strv_extendf(&p->causes, "Job %s names %u device%s for %u ranks: name one for each", r->job->name, n,
-                                    n == 1 ? "" : "s", r->section->count);
+                return strv_extendf(&p->causes, "Job %s names %u device%s for %u ranks: name one for each",
+                                    r->job->name, n, n == 1 ? "" : "s", r->section->count);
         }
         d = snapshot_device(p->snapshot, r->section->device_names[index], &device);
         if (!d) {
@@ -82,8 +82,8 @@ static int named_device(Placement *p, unsigned rank, unsigned index) {
                 q = names_of(p->snapshot, &names);
                 return q < 0 ? q
                              : strv_extendf(&p->causes, "%s: there is no device \"%s\" here; there %s%s", r->name,
-                                            r->section->device_names[index], p->snapshot->n_devices ? "are " : "is none",
-                                            strempty(names));
+                                            r->section->device_names[index],
+                                            p->snapshot->n_devices ? "are " : "is none", strempty(names));
         }
         if (d->health == HEALTH_CRITICAL)
                 return strv_extendf(&p->causes, "%s: device %s is %s", r->name, d->name, health_names[d->health]);
@@ -200,7 +200,8 @@ static int unusable_names(const Placement *p, const char *kind, const bool *take
 
                 if (strcasecmp(d->kind, kind) != 0 || usable(p, i, kind, taken))
                         continue;
-                fprintf(f, "%s%s is %s", any ? ", " : ": ", d->name, taken[i] ? "another rank's" : health_names[d->health]);
+                fprintf(f, "%s%s is %s", any ? ", " : ": ", d->name,
+                        taken[i] ? "another rank's" : health_names[d->health]);
                 any = true;
         }
         return fclose(f) == 0 ? 0 : -ENOMEM;
@@ -218,7 +219,8 @@ static int check_kinds(Placement *p, const bool *taken, const bool *fixed) {
                 if (fixed[i] || !wants_kind(p->snapshot, p->ranks[i].rank->section, &kind, &n))
                         continue;
                 for (unsigned k = 0; k < p->n_ranks; k++) {
-                        if (fixed[k] || !wants_kind(p->snapshot, p->ranks[k].rank->section, &other, &n) || strcasecmp(kind, other) != 0)
+                        if (fixed[k] || !wants_kind(p->snapshot, p->ranks[k].rank->section, &other, &n) ||
+                            strcasecmp(kind, other) != 0)
                                 continue;
                         seen = seen || k < i;
                         want += n;

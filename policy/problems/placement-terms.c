@@ -44,7 +44,8 @@ static double overlap_pair(const Placement *p, const Candidate *a, const Candida
                 return 0;
         double shared = p->overlap[(size_t) a->block * p->n_blocks + b->block];
         return shared == 0 ? 0
-                           : shared * (p->ranks[a->rank].demand / block(p, a)->n_cpus) * (p->ranks[b->rank].demand / block(p, b)->n_cpus);
+                           : shared * (p->ranks[a->rank].demand / block(p, a)->n_cpus) *
+                                     (p->ranks[b->rank].demand / block(p, b)->n_cpus);
 }
 
 static double overlap_unary(const Placement *p, const Candidate *c) {
@@ -72,7 +73,8 @@ static double housekeeping_unary(const Placement *p, const Candidate *c) {
 static double shortage_unary(const Placement *p, const Candidate *c) {
         if (c->kind != CANDIDATE_CPUS)
                 return 0;
-        return MAX(p->ranks[c->rank].demand - block(p, c)->n_cpus, 0.0) * (0.5 + p->ranks[c->rank].rank->job->priority / 100.0);
+        return MAX(p->ranks[c->rank].demand - block(p, c)->n_cpus, 0.0) *
+               (0.5 + p->ranks[c->rank].rank->job->priority / 100.0);
 }
 
 /* Two ranks on one node share its memory bandwidth and L3 while another node idles. */
@@ -95,7 +97,8 @@ static double crowding_pair(const Placement *p, const Candidate *a, const Candid
 }
 
 static double node_memory(const Topology *t, unsigned n) {
-        return n == TOPOLOGY_NONE ? 0 : (double) (t->nodes[n].free == UINT64_MAX ? t->nodes[n].memory : t->nodes[n].free);
+        return n == TOPOLOGY_NONE ? 0
+                                  : (double) (t->nodes[n].free == UINT64_MAX ? t->nodes[n].memory : t->nodes[n].free);
 }
 
 static double memory_unary(const Placement *p, const Candidate *c) {
@@ -264,7 +267,9 @@ static double price_unary(const Placement *p, const Candidate *c) {
 }
 
 static double health_unary(const Placement *p, const Candidate *c) {
-        static const double by_health[_HEALTH_MAX] = { [HEALTH_WARNING] = 1, [HEALTH_ALARM] = 4, [HEALTH_CRITICAL] = 20 };
+        static const double by_health[_HEALTH_MAX] = {
+                [HEALTH_WARNING] = 1, [HEALTH_ALARM] = 4, [HEALTH_CRITICAL] = 20
+        };
         double sum = 0;
 
         for (unsigned i = 0; c->kind == CANDIDATE_DEVICES && i < c->n_devices; i++)

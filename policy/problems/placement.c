@@ -13,7 +13,7 @@
 
 /* Bytes/s assumed for a link whose bandwidth nobody gave: usual order of the types, so that a plan prefers the better. */
 static const double usual_bandwidth[_LINK_MAX] = {
-        [LINK_SYS] = 10e9,  [LINK_PHB] = 16e9,     [LINK_PXB] = 20e9,  [LINK_PIX] = 24e9,    [LINK_SIO] = 200e9,
+        [LINK_SYS] = 10e9,  [LINK_PHB] = 16e9,     [LINK_PXB] = 20e9,  [LINK_PIX] = 24e9,     [LINK_SIO] = 200e9,
         [LINK_HCCS] = 30e9, [LINK_MLULINK] = 50e9, [LINK_XGMI] = 50e9, [LINK_NVLINK] = 100e9,
 };
 
@@ -85,7 +85,9 @@ static int rank_allowed(const Snapshot *s, PlacementRank *r, bool confine) {
         const Task *task = r->rank->task;
         int q;
 
-        q = bitset_copy(&r->allowed, task && !bitset_isempty(&task->allowed_cpus) ? &task->allowed_cpus : task ? &t->online : &t->allowed);
+        q = bitset_copy(&r->allowed, task && !bitset_isempty(&task->allowed_cpus) ? &task->allowed_cpus
+                                     : task                                       ? &t->online
+                                                                                  : &t->allowed);
         if (q < 0)
                 return q;
         bitset_and(&r->allowed, &t->online);
@@ -109,9 +111,11 @@ static int check_rank(Placement *p, const PlacementRank *r) {
         if (q < 0)
                 return q;
         if (n == 0)
-                return strv_extendf(&p->causes, "%s may run on no CPU: none that its cpuset allows is online and free to give",
+                return strv_extendf(&p->causes,
+                                    "%s may run on no CPU: none that its cpuset allows is online and free to give",
                                     r->rank->name);
-        return strv_extendf(&p->causes, "%s needs at least %u CPUs (MinCPUs=), it may use %u (%s)", r->rank->name, r->min, n, list);
+        return strv_extendf(&p->causes, "%s needs at least %u CPUs (MinCPUs=), it may use %u (%s)", r->rank->name,
+                            r->min, n, list);
 }
 
 static void rank_memory_and_power(const Snapshot *s, PlacementRank *r) {
@@ -200,7 +204,8 @@ static int make_links(Placement *p) {
         for (size_t a = 0; a < n; a++)
                 for (size_t b = 0; b < n; b++)
                         if (a != b)
-                                p->link_time[a * n + b] = 1 / usual_bandwidth[assumed_link(s, s->devices + a, s->devices + b)];
+                                p->link_time[a * n + b] =
+                                        1 / usual_bandwidth[assumed_link(s, s->devices + a, s->devices + b)];
         for (size_t i = 0; i < s->n_links; i++) {
                 const Link *l = s->links + i;
                 double bandwidth = l->bandwidth > 0 ? l->bandwidth : usual_bandwidth[l->type];
@@ -244,8 +249,8 @@ static int make_overlap(Placement *p) {
         return 0;
 }
 
-int placement_new(const Snapshot *s, const RankList *ranks, const Job *const *jobs, size_t n_jobs, const PlacementWeights *w,
-                  const PlacementParams *params, Placement **ret, char **ret_message) {
+int placement_new(const Snapshot *s, const RankList *ranks, const Job *const *jobs, size_t n_jobs,
+                  const PlacementWeights *w, const PlacementParams *params, Placement **ret, char **ret_message) {
         _cleanup_(placement_freep) Placement *p = calloc(1, sizeof(Placement));
         BlockParams blocks = { .housekeeping_cores = params->housekeeping_cores, .housekeeping = params->housekeeping };
         int r;
@@ -391,7 +396,8 @@ int placement_build(Placement *p, Qubo **ret) {
         return r < 0 ? r : qubo_build(b, ret);
 }
 
-void placement_share(const Placement *p, uint32_t variable, const uint32_t *chosen, size_t n, double share, double *terms) {
+void placement_share(const Placement *p, uint32_t variable, const uint32_t *chosen, size_t n, double share,
+                     double *terms) {
         const Candidate *c = p->candidates + variable;
 
         for (size_t t = 0; placement_terms[t].name; t++) {

@@ -27,11 +27,11 @@ typedef struct PlacementWeights {
 typedef struct Block { /* a set of CPUs that a rank may get, with what the terms ask of it */
         Bitset cpus;
         unsigned n_cpus;
-        unsigned memory_node;   /* topology index: the nearest node with memory */
-        double *share;          /* by topology node: the part of its CPUs there, sums to 1 */
-        double *distance;       /* by topology node: mean SLIT distance from its CPUs */
-        double span;            /* mean distance between two of its CPUs beyond local, in units of local */
-        double slow;            /* part of its CPUs that are of a slower kind than the machine's fastest */
+        unsigned memory_node; /* topology index: the nearest node with memory */
+        double *share;        /* by topology node: the part of its CPUs there, sums to 1 */
+        double *distance;     /* by topology node: mean SLIT distance from its CPUs */
+        double span;          /* mean distance between two of its CPUs beyond local, in units of local */
+        double slow;          /* part of its CPUs that are of a slower kind than the machine's fastest */
 } Block;
 
 typedef enum CandidateKind { CANDIDATE_DEVICES, CANDIDATE_CPUS } CandidateKind;
@@ -41,18 +41,18 @@ typedef struct Candidate { /* one variable of the model */
         unsigned rank;           /* index into Placement.ranks */
         const unsigned *devices; /* CANDIDATE_DEVICES: indices into the snapshot's devices */
         unsigned n_devices;
-        unsigned block;          /* CANDIDATE_CPUS: index into Placement.blocks */
-        bool current;            /* where its process is now */
+        unsigned block; /* CANDIDATE_CPUS: index into Placement.blocks */
+        bool current;   /* where its process is now */
 } Candidate;
 
 typedef struct PlacementRank {
         const Rank *rank;
-        unsigned min, want;  /* CPUs: at least, at most (as asked) */
-        unsigned size;       /* CPUs of its blocks: what it gets */
-        double demand;       /* CPUs it keeps busy, for the overlap */
-        uint64_t memory;     /* bytes of host memory */
-        Bitset allowed;      /* CPUs that its blocks may be of */
-        double power;        /* W that it makes its device draw, relative to 300 W */
+        unsigned min, want;                         /* CPUs: at least, at most (as asked) */
+        unsigned size;                              /* CPUs of its blocks: what it gets */
+        double demand;                              /* CPUs it keeps busy, for the overlap */
+        uint64_t memory;                            /* bytes of host memory */
+        Bitset allowed;                             /* CPUs that its blocks may be of */
+        double power;                               /* W that it makes its device draw, relative to 300 W */
         uint32_t first_device, n_device_candidates; /* its one-hot groups: variables; n 0: no such group */
         uint32_t first_block, n_block_candidates;
         int current_device, current_block; /* variables, or -1 */
@@ -80,17 +80,17 @@ typedef struct Placement {
         double *traffic;   /* n_ranks x n_ranks, bytes/s both ways; NULL none */
         double *link_time; /* n_devices x n_devices: seconds per byte */
         Bitset housekeeping;
-        bool shares_cpus;  /* there are fewer CPUs than the ranks need: sets overlap */
-        double scale;      /* model units per unit of cost */
+        bool shares_cpus; /* there are fewer CPUs than the ranks need: sets overlap */
+        double scale;     /* model units per unit of cost */
         char **messages;
-        char **causes;     /* why it is infeasible: one sentence each; empty when it is not */
+        char **causes; /* why it is infeasible: one sentence each; empty when it is not */
 } Placement;
 
 typedef struct PlacementTerm {
-        const char *name;  /* "overlap": key of energy.terms; with a capital the key in [Weights] */
+        const char *name; /* "overlap": key of energy.terms; with a capital the key in [Weights] */
         TermGroup group;
-        const char *unit;  /* of the unweighted value */
-        double weight;     /* default */
+        const char *unit;                                                           /* of the unweighted value */
+        double weight;                                                              /* default */
         double (*unary)(const Placement *p, const Candidate *c);                    /* may be NULL */
         double (*pair)(const Placement *p, const Candidate *a, const Candidate *b); /* may be NULL; symmetric */
         const char *help;
@@ -101,14 +101,14 @@ extern const PlacementTerm placement_terms[]; /* ends with name NULL */
 void placement_weights_default(PlacementWeights *w);
 
 typedef struct PlacementParams {
-        int housekeeping_cores;       /* per NUMA node; -1: one, none on hosts with fewer than 8 CPUs */
-        const Bitset *housekeeping;   /* explicit CPUs instead; empty: as above */
-        bool confine;                 /* each task only inside its present mask */
+        int housekeeping_cores;     /* per NUMA node; -1: one, none on hosts with fewer than 8 CPUs */
+        const Bitset *housekeeping; /* explicit CPUs instead; empty: as above */
+        bool confine;               /* each task only inside its present mask */
 } PlacementParams;
 
 /* Ranks, their candidates, and what cannot be (p->causes). Borrows everything; 0 or -ENOMEM, -EINVAL with a sentence. */
-int placement_new(const Snapshot *s, const RankList *ranks, const Job *const *jobs, size_t n_jobs, const PlacementWeights *w,
-                  const PlacementParams *params, Placement **ret, char **ret_message);
+int placement_new(const Snapshot *s, const RankList *ranks, const Job *const *jobs, size_t n_jobs,
+                  const PlacementWeights *w, const PlacementParams *params, Placement **ret, char **ret_message);
 Placement *placement_free(Placement *p);
 DEFINE_CLEANUP(Placement *, placement_free);
 
@@ -121,7 +121,8 @@ int placement_build(Placement *p, Qubo **ret);
 double placement_term_weight(const Placement *p, size_t term);
 void placement_energy(const Placement *p, const uint32_t *chosen, size_t n, double *terms, double *ret_total);
 /* What one chosen variable costs beside the others: its unary prices and, times `share`, those of its pairs. */
-void placement_share(const Placement *p, uint32_t variable, const uint32_t *chosen, size_t n, double share, double *terms);
+void placement_share(const Placement *p, uint32_t variable, const uint32_t *chosen, size_t n, double share,
+                     double *terms);
 /* The bits of "leave everything as it is": false when some group has no current candidate. */
 bool placement_current(const Placement *p, uint8_t *x);
 /* Only the groups whose rank has a process: for the energy before. Returns their number. */

@@ -23,9 +23,10 @@ static char *print(const char *format, ...) {
 static void fill_distances(Topology *t, const Shape *shape) {
         for (unsigned a = 0; a < t->n_nodes; a++)
                 for (unsigned b = 0; b < t->n_nodes; b++)
-                        t->distance[a * t->n_nodes + b] = a == b                                     ? 10
-                                                          : a / shape->nodes == b / shape->nodes ? (shape->near > 0 ? shape->near : 12)
-                                                                                                 : (shape->far > 0 ? shape->far : 24);
+                        t->distance[a * t->n_nodes + b] = a == b ? 10
+                                                          : a / shape->nodes == b / shape->nodes
+                                                                  ? (shape->near > 0 ? shape->near : 12)
+                                                                  : (shape->far > 0 ? shape->far : 24);
 }
 
 Topology *fixture_topology(const Shape *shape) {
@@ -122,7 +123,8 @@ Job *fixture_job(const char *name, unsigned count, unsigned cpus, const char *ki
         return j;
 }
 
-void fixture_parallel(Job *j, unsigned tp, unsigned pp, unsigned dp, double tp_bytes, double pp_bytes, double dp_bytes) {
+void fixture_parallel(Job *j, unsigned tp, unsigned pp, unsigned dp, double tp_bytes, double pp_bytes,
+                      double dp_bytes) {
         j->traffic = (Traffic){ .kind = TRAFFIC_PARALLEL,
                                 .tp = tp,
                                 .pp = pp,
@@ -165,7 +167,7 @@ void fixture_check_plan(const Snapshot *s, const Plan *p, bool disjoint) {
                         assert_false(bitset_intersects(&k->cpus, &seen));
                 assert_int_equal(bitset_or(&seen, &k->cpus), 0);
                 assert_false(bitset_isempty(&k->mems));
-                BITSET_FOREACH(node, &k->mems) {
+                BITSET_FOREACH (node, &k->mems) {
                         unsigned n = topology_node_by_os(t, (unsigned) node);
 
                         assert_true(n != TOPOLOGY_NONE && t->nodes[n].memory > 0);

@@ -102,7 +102,8 @@ static void a_node_mostly_taken_away(void **state) {
 
 static void a_failed_device_is_never_used(void **state) {
         _cleanup_(snapshot_freep) Snapshot *s = kunpeng_snapshot();
-        _cleanup_(job_freep) Job *eight = fixture_job("train", 8, 0, "ascend", 1), *seven = fixture_job("train", 7, 0, "ascend", 1);
+        _cleanup_(job_freep) Job *eight = fixture_job("train", 8, 0, "ascend", 1),
+                                 *seven = fixture_job("train", 7, 0, "ascend", 1);
         _cleanup_(plan_freep) Plan *p = NULL, *q = NULL;
 
         s->devices[3].health = HEALTH_CRITICAL;
@@ -243,7 +244,7 @@ static void explicit_cpus_may_straddle(void **state) {
                 unsigned socket = (unsigned) bitset_first(&p->tasks[i].cpus) / 64;
 
                 assert_int_equal(bitset_weight(&p->tasks[i].cpus), 60);
-                BITSET_FOREACH(cpu, &p->tasks[i].cpus)
+                BITSET_FOREACH (cpu, &p->tasks[i].cpus)
                         assert_int_equal((unsigned) cpu / 64, socket);
         }
 }
@@ -294,11 +295,14 @@ static void random_machines_hold_the_invariants(void **state) {
         unsigned seed = 7;
 
         for (unsigned round = 0; round < 150; round++) {
-                Shape shape = { .packages = 1 + rand_r(&seed) % 3, .nodes = 1 + rand_r(&seed) % 3, .cores = 1 + rand_r(&seed) % 9,
+                Shape shape = { .packages = 1 + rand_r(&seed) % 3,
+                                .nodes = 1 + rand_r(&seed) % 3,
+                                .cores = 1 + rand_r(&seed) % 9,
                                 .smt = 1 + rand_r(&seed) % 2 };
                 _cleanup_(snapshot_freep) Snapshot *s = fixture_snapshot(&shape);
                 unsigned n = 1 + rand_r(&seed) % 12, enough;
-                _cleanup_(job_freep) Job *j = fixture_job("job", n, rand_r(&seed) % 2 ? 0 : 1 + rand_r(&seed) % 6, NULL, 0);
+                _cleanup_(job_freep)
+                        Job *j = fixture_job("job", n, rand_r(&seed) % 2 ? 0 : 1 + rand_r(&seed) % 6, NULL, 0);
                 _cleanup_(plan_freep) Plan *p = NULL;
 
                 for (unsigned i = 0; i < s->topology->n_cpus; i++)
