@@ -72,8 +72,8 @@ typedef struct Task { /* a process that uses devices, was matched by a job, or w
         unsigned threads;
         uint64_t *memory_by_node; /* bytes by topology node index; NULL unknown */
         double cpu_use;           /* CPUs used lately; NAN unknown */
-        double quota;             /* CPUs its cgroup's quota grants; NAN none */
-        double request;           /* CPUs its owner promised (pod request, Slurm allocation); NAN unknown */
+        double quota;             /* CPUs its cgroup's quota grants, its share where several tasks are in it; NAN none */
+        double request;           /* CPUs its owner promised (pod request, Slurm allocation), shared likewise; NAN unknown */
         char *cgroup;             /* path below the cpuset (v1) or unified (v2) mount */
         char *owner;              /* "ssh.service", "pod 3f…/worker", "docker 9d…", "job 77 step 0" */
         OwnerKind owner_kind;
