@@ -228,6 +228,17 @@ int text_fail(int r, char **ret_message, const char *format, ...) {
         return r;
 }
 
+bool name_is_valid(const char *s) {
+        size_t n = 0;
+
+        if (*s == '.' || *s == '-')
+                return false;
+        while ((s[n] >= '0' && s[n] <= '9') || (s[n] >= 'A' && s[n] <= 'Z') || (s[n] >= 'a' && s[n] <= 'z') ||
+               (s[n] && strchr("._-", s[n])))
+                n++;
+        return n > 0 && n <= 64 && s[n] == '\0';
+}
+
 char **strv_free(char **v) {
         for (char **s = v; s && *s; s++)
                 free(*s);

@@ -27,6 +27,10 @@ char *text_format_rate(char *buf, size_t size, double bytes_per_second); /* "30 
 /* Sets *ret_message (if not NULL) to the formatted sentence and returns r. Frees an earlier message. */
 int text_fail(int r, char **ret_message, const char *format, ...) _printf_(3, 4);
 
+/* Names of jobs, rank sections, devices and kinds: they become file, D-Bus and cgroup names. */
+#define NAME_RULE "1 to 64 letters, digits, '.', '_' and '-', not '.' or '-' first"
+bool name_is_valid(const char *s) _pure_;
+
 /* NULL-terminated string lists, owned by the caller. */
 char **strv_free(char **v); /* returns NULL */
 DEFINE_CLEANUP(char **, strv_free);

@@ -71,3 +71,16 @@ check_PROGRAMS += tests/unit/test-decide
 tests_unit_test_decide_SOURCES = tests/unit/test-decide.c tests/unit/fixture.c tests/unit/fixture.h
 tests_unit_test_decide_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
 TESTS += tests/unit/test-decide
+
+# job files, devices
+check_PROGRAMS += tests/unit/test-jobfile tests/unit/test-devices
+tests_unit_test_jobfile_SOURCES = tests/unit/test-jobfile.c
+tests_unit_test_jobfile_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+tests_unit_test_devices_SOURCES = tests/unit/test-devices.c
+tests_unit_test_devices_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-jobfile tests/unit/test-devices
+
+check_PROGRAMS += tests/unit/test-job
+tests_unit_test_job_SOURCES = tests/unit/test-job.c tests/unit/fixture.c tests/unit/fixture.h
+tests_unit_test_job_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-job

@@ -17,16 +17,22 @@ typedef struct PciKind { /* row of the table of known accelerators */
 } PciKind;
 #define PCI_ANY UINT_MAX
 extern const PciKind pci_kinds[]; /* ends with kind NULL */
+bool pci_kind_known(const char *kind);
+
+extern const ConfigItem device_items[]; /* sections Device and Link */
+#define DEVICES_MAX 1024U
 
 typedef struct DeviceText { /* parsed [Device] and [Link] sections and PCI ids of configuration and --devices file */
         Ini **files; /* owned */
         size_t n_files;
-        char **pci_ids; /* "1234:11e8=edu": further ids and the kind they are */
+        char **pci_ids; /* "1234:11e8=edu": further ids and the kind they are; by device_text_add_pci_id() */
 } DeviceText;
 
 void device_text_done(DeviceText *d);
-/* Takes the ini on success; all sections are checked here ("FILE:LINE: …"), so that devices_read() cannot fail on it.
- * Sections other than Device and Link are an error unless others_allowed (qschedd.conf has more). */
+/* Takes the ini on success; all that can be judged without a machine is checked here ("FILE:LINE: …"). Sections other
+ * than Device and Link are an error unless others_allowed (qschedd.conf has more). */
 int device_text_add(DeviceText *d, Ini *ini, bool others_allowed, char **ret_message);
-/* Appends devices and links to the snapshot, whose topology is set. */
+int device_text_add_pci_id(DeviceText *d, const char *text, char **ret_message); /* "1234:11e8=edu" */
+/* Appends devices and links to the snapshot, whose topology is set. -EBADMSG and a sentence when a NUMANode= or a link's
+ * device is not on this machine, or a PCI= that is not has no Kind=; the snapshot then has part of them. */
 int devices_read(Snapshot *s, const DeviceText *d, char **ret_message);
