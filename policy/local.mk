@@ -1,6 +1,6 @@
 # decisions: no I/O, clock, log or global; libm, pthread and jansson only
 noinst_LTLIBRARIES += libpolicy.la
-libpolicy_la_SOURCES = policy/topology.c policy/topology.h policy/snapshot.c policy/snapshot.h policy/record.c policy/record.h \
+libpolicy_la_SOURCES = policy/topology.c policy/topology.h policy/snapshot.c policy/snapshot.h policy/record.c policy/record.h policy/record-write.c \
 	policy/job.c policy/job.h policy/plan.c policy/plan.h policy/decide.c policy/decide.h policy/explain.c policy/explain.h \
 	policy/qubo/qubo.c policy/qubo/qubo.h policy/qubo/solver.c policy/qubo/solver.h policy/qubo/rng.h \
 	policy/qubo/frame.c policy/qubo/frame.h policy/qubo/state.c \
