@@ -233,7 +233,7 @@ int bitset_format(const Bitset *b, char **ret) {
         f = open_memstream(&text, &size);
         if (!f)
                 return -ENOMEM;
-        BITSET_FOREACH(first, b) {
+        BITSET_FOREACH (first, b) {
                 int last = first;
 
                 while (bitset_test(b, (unsigned) last + 1))
@@ -288,7 +288,7 @@ int bitset_setaffinity(pid_t tid, const Bitset *b) {
         mask = calloc(1, size);
         if (!mask)
                 return -ENOMEM;
-        BITSET_FOREACH(i, b)
+        BITSET_FOREACH (i, b)
                 mask[(unsigned) i / LONG_BITS] |= 1UL << ((unsigned) i % LONG_BITS);
         if (sched_setaffinity(tid, size, (cpu_set_t *) mask) < 0)
                 return -errno;

@@ -102,34 +102,22 @@ static int value_parse(const ConfigItem *item, const char *s, Value *v) {
                 r = text_parse_bool(s);
                 v->b = r > 0;
                 break;
-        case CONFIG_UINT:
-                r = text_parse_uint(s, (unsigned) item->min, (unsigned) item->max, &v->u);
-                break;
-        case CONFIG_INT:
-                r = parse_int(item, s, &v->i);
-                break;
+        case CONFIG_UINT: r = text_parse_uint(s, (unsigned) item->min, (unsigned) item->max, &v->u); break;
+        case CONFIG_INT: r = parse_int(item, s, &v->i); break;
         case CONFIG_DOUBLE:
-        case CONFIG_RATE:
-                r = parse_number(item, s, &v->d);
-                break;
+        case CONFIG_RATE: r = parse_number(item, s, &v->d); break;
         case CONFIG_USEC:
-        case CONFIG_SIZE:
-                r = parse_u64(item, s, &v->u64);
-                break;
+        case CONFIG_SIZE: r = parse_u64(item, s, &v->u64); break;
         case CONFIG_STRING:
                 v->s = strdup(s);
                 r = v->s ? 0 : -ENOMEM;
                 break;
-        case CONFIG_STRV:
-                r = strv_split(s, " \t", &v->v);
-                break;
+        case CONFIG_STRV: r = strv_split(s, " \t", &v->v); break;
         case CONFIG_BITSET:
                 v->set = BITSET_EMPTY;
                 r = bitset_parse(s, &v->set);
                 break;
-        case CONFIG_ENUM:
-                r = parse_enum(item, s, &v->i);
-                break;
+        case CONFIG_ENUM: r = parse_enum(item, s, &v->i); break;
         }
         if (r >= 0)
                 v->item = item;
@@ -154,33 +142,17 @@ static void value_store(Value *v, void *target) {
 
         free_target(v->item, target);
         switch (v->item->type) {
-        case CONFIG_BOOL:
-                *(bool *) p = v->b;
-                break;
-        case CONFIG_UINT:
-                *(unsigned *) p = v->u;
-                break;
+        case CONFIG_BOOL: *(bool *) p = v->b; break;
+        case CONFIG_UINT: *(unsigned *) p = v->u; break;
         case CONFIG_INT:
-        case CONFIG_ENUM:
-                *(int *) p = v->i;
-                break;
+        case CONFIG_ENUM: *(int *) p = v->i; break;
         case CONFIG_DOUBLE:
-        case CONFIG_RATE:
-                *(double *) p = v->d;
-                break;
+        case CONFIG_RATE: *(double *) p = v->d; break;
         case CONFIG_USEC:
-        case CONFIG_SIZE:
-                *(uint64_t *) p = v->u64;
-                break;
-        case CONFIG_STRING:
-                *(char **) p = v->s;
-                break;
-        case CONFIG_STRV:
-                *(char ***) p = v->v;
-                break;
-        case CONFIG_BITSET:
-                *(Bitset *) p = v->set;
-                break;
+        case CONFIG_SIZE: *(uint64_t *) p = v->u64; break;
+        case CONFIG_STRING: *(char **) p = v->s; break;
+        case CONFIG_STRV: *(char ***) p = v->v; break;
+        case CONFIG_BITSET: *(Bitset *) p = v->set; break;
         }
         v->item = NULL;
 }
@@ -222,16 +194,11 @@ char *config_range(const ConfigItem *item) {
         char min[64], max[64], text[160];
 
         switch (item->type) {
-        case CONFIG_BOOL:
-                return strdup("yes or no");
-        case CONFIG_ENUM:
-                return join_words(item->words, "");
-        case CONFIG_STRING:
-                return strdup("text");
-        case CONFIG_STRV:
-                return strdup("words separated by blanks");
-        case CONFIG_BITSET:
-                return strdup("a list of numbers such as 0-3,8");
+        case CONFIG_BOOL: return strdup("yes or no");
+        case CONFIG_ENUM: return join_words(item->words, "");
+        case CONFIG_STRING: return strdup("text");
+        case CONFIG_STRV: return strdup("words separated by blanks");
+        case CONFIG_BITSET: return strdup("a list of numbers such as 0-3,8");
         default:
                 format_number(item, item->min, min, sizeof(min));
                 format_number(item, item->max, max, sizeof(max));
@@ -243,18 +210,12 @@ char *config_range(const ConfigItem *item) {
 static const char *type_noun(ConfigType type) {
         switch (type) {
         case CONFIG_UINT:
-        case CONFIG_INT:
-                return "a whole number";
-        case CONFIG_DOUBLE:
-                return "a number";
-        case CONFIG_USEC:
-                return "a time (us ms s min h d)";
-        case CONFIG_SIZE:
-                return "a size in bytes (K M G T P are powers of 1024)";
-        case CONFIG_RATE:
-                return "bytes per second (K M G T P are powers of 1000)";
-        default:
-                return NULL;
+        case CONFIG_INT: return "a whole number";
+        case CONFIG_DOUBLE: return "a number";
+        case CONFIG_USEC: return "a time (us ms s min h d)";
+        case CONFIG_SIZE: return "a size in bytes (K M G T P are powers of 1024)";
+        case CONFIG_RATE: return "bytes per second (K M G T P are powers of 1000)";
+        default: return NULL;
         }
 }
 
@@ -266,13 +227,16 @@ static int fail_value(int r, const Ini *ini, const IniItem *i, const ConfigItem 
                 return r;
         range = config_range(item);
         if (r == -ERANGE)
-                return text_fail(-EBADMSG, ret_message, "%s:%u: %s=%.40s is out of range, allowed: %s", ini->label, i->line, i->key,
-                                 i->value, strempty(range));
+                return text_fail(-EBADMSG, ret_message, "%s:%u: %s=%.40s is out of range, allowed: %s", ini->label,
+                                 i->line, i->key, i->value, strempty(range));
         if (*i->value == '\0')
-                return text_fail(-EBADMSG, ret_message, "%s:%u: %s= has no value, allowed: %s", ini->label, i->line, i->key,
-                                 strempty(range));
+                return text_fail(-EBADMSG, ret_message, "%s:%u: %s= has no value, allowed: %s", ini->label, i->line,
+                                 i->key, strempty(range));
         return text_fail(-EBADMSG, ret_message, "%s:%u: %s=%.40s is not %s%s%s", ini->label, i->line, i->key, i->value,
-                         noun ? noun : item->type == CONFIG_ENUM ? "one of: " : "", noun ? ", allowed: " : "", strempty(range));
+                         noun                        ? noun
+                         : item->type == CONFIG_ENUM ? "one of: "
+                                                     : "",
+                         noun ? ", allowed: " : "", strempty(range));
 }
 
 static bool in_section(const ConfigItem *item, const char *section) {
@@ -286,7 +250,8 @@ static const ConfigItem *find_item(const ConfigItem *items, const char *section,
         return NULL;
 }
 
-static int fail_key(const Ini *ini, const IniSection *section, const IniItem *i, const ConfigItem *items, char **ret_message) {
+static int fail_key(const Ini *ini, const IniSection *section, const IniItem *i, const ConfigItem *items,
+                    char **ret_message) {
         _cleanup_free_ char *known = NULL;
         _cleanup_free_ const char **keys = NULL;
         size_t n = 0;
@@ -301,11 +266,12 @@ static int fail_key(const Ini *ini, const IniSection *section, const IniItem *i,
                 if (in_section(c, section->type))
                         keys[n++] = c->key;
         known = join_words(keys, "");
-        return text_fail(-EBADMSG, ret_message, "%s:%u: [%s] has no key %s=, allowed: %s", ini->label, i->line, section->type,
-                         i->key, strempty(known));
+        return text_fail(-EBADMSG, ret_message, "%s:%u: [%s] has no key %s=, allowed: %s", ini->label, i->line,
+                         section->type, i->key, strempty(known));
 }
 
-int config_section_fill(const Ini *ini, const IniSection *section, const ConfigItem *items, void *target, char **ret_message) {
+int config_section_fill(const Ini *ini, const IniSection *section, const ConfigItem *items, void *target,
+                        char **ret_message) {
         _cleanup_free_ Value *values = calloc(MAX(section->n_items, (size_t) 1), sizeof(*values));
         size_t n;
         int r = 0;

@@ -98,7 +98,8 @@ int read_text_file(const char *path, size_t max, char **ret, size_t *ret_size, c
         if (r == -EISDIR)
                 return text_fail(r, ret_message, "%s: is a directory, not a file", path);
         if (r == -EBADFD)
-                return text_fail(r, ret_message, "%s: is a FIFO, a socket or a device; only regular files are read", path);
+                return text_fail(r, ret_message, "%s: is a FIFO, a socket or a device; only regular files are read",
+                                 path);
         if (r == -EFBIG)
                 return text_fail(r, ret_message, "%s: larger than %zu KiB", path, max >> 10);
         if (r < 0)

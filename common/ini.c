@@ -104,8 +104,10 @@ static int check_text(Scan *s, const char *line, size_t size) {
         for (size_t i = 0, n; i < size; i += n) {
                 n = text_character((const unsigned char *) line + i, size - i);
                 if (n == 0)
-                        return scan_fail(s, "byte 0x%02x in column %zu is not text; the file must be UTF-8 without control characters",
-                                         (unsigned char) line[i], i + 1);
+                        return scan_fail(
+                                s,
+                                "byte 0x%02x in column %zu is not text; the file must be UTF-8 without control characters",
+                                (unsigned char) line[i], i + 1);
         }
         return 0;
 }
@@ -169,7 +171,8 @@ static int scan_section(Scan *s, char *line) {
         words = skip_blanks(words);
         size_t n = name_length(words);
         if (n == 0 || n > NAME_MAX_BYTES || (words[n] && !is_blank(words[n])))
-                return scan_fail(s, "a section heading starts with a word of letters, digits, '-' and '_', as in [Device npu0]");
+                return scan_fail(
+                        s, "a section heading starts with a word of letters, digits, '-' and '_', as in [Device npu0]");
         section = add_section(s->ini);
         if (!section)
                 return -ENOMEM;
@@ -233,9 +236,11 @@ static int scan_item(Scan *s, char *line) {
         int r;
 
         if (*equals != '=')
-                return scan_fail(s, "not a [Section], a Key=Value or a comment: \"%.40s%s\"", line, strlen(line) > 40 ? "…" : "");
+                return scan_fail(s, "not a [Section], a Key=Value or a comment: \"%.40s%s\"", line,
+                                 strlen(line) > 40 ? "…" : "");
         if (n == 0 || n > NAME_MAX_BYTES)
-                return scan_fail(s, "a key is 1 to %d letters, digits, '-' and '_', and starts with a letter", NAME_MAX_BYTES);
+                return scan_fail(s, "a key is 1 to %d letters, digits, '-' and '_', and starts with a letter",
+                                 NAME_MAX_BYTES);
         if (s->ini->n_sections == 0)
                 return scan_fail(s, "%.*s= stands before the first [Section]", (int) n, line);
         line[n] = '\0';
@@ -316,8 +321,8 @@ static int check_items(const Ini *ini, const IniSection *section, char **ret_mes
                 }
         if (!bad)
                 return 0;
-        return text_fail(-EBADMSG, ret_message, "%s:%u: %s= is given twice in this section, first in line %u", ini->label,
-                         bad->line, bad->key, first->line);
+        return text_fail(-EBADMSG, ret_message, "%s:%u: %s= is given twice in this section, first in line %u",
+                         ini->label, bad->line, bad->key, first->line);
 }
 
 static int section_name_compare(const IniSection *a, const IniSection *b) {
@@ -361,8 +366,8 @@ static int check_duplicates(const Ini *ini, char **ret_message) {
                 }
         if (!bad)
                 return 0;
-        return text_fail(-EBADMSG, ret_message, "%s:%u: section [%s%s%s] is there twice, first in line %u", ini->label, bad->line,
-                         bad->type, bad->args ? " " : "", bad->args ? bad->args[0] : "", first->line);
+        return text_fail(-EBADMSG, ret_message, "%s:%u: section [%s%s%s] is there twice, first in line %u", ini->label,
+                         bad->line, bad->type, bad->args ? " " : "", bad->args ? bad->args[0] : "", first->line);
 }
 
 static int take_values(Ini *ini, const dictionary *d) {
@@ -396,7 +401,8 @@ static int read_copy(Ini *ini, int fd, char **ret_message) {
         r = d ? take_values(ini, d) : -EIO;
         iniparser_freedict(d);
         if (r == -EIO)
-                return text_fail(r, ret_message, "%s: iniparser cannot read the checked text (is /proc mounted?)", ini->label);
+                return text_fail(r, ret_message, "%s: iniparser cannot read the checked text (is /proc mounted?)",
+                                 ini->label);
         return r;
 }
 

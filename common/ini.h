@@ -66,16 +66,17 @@ typedef struct ConfigItem {
         const char *section;
         const char *key;
         ConfigType type;
-        double min, max;         /* for numbers */
-        const char *def;         /* default as text, NULL: stays as it is */
-        size_t offset;           /* into the struct that is filled */
+        double min, max;          /* for numbers */
+        const char *def;          /* default as text, NULL: stays as it is */
+        size_t offset;            /* into the struct that is filled */
         const char *const *words; /* for CONFIG_ENUM */
-        const char *help;        /* one sentence: what it does, in which unit */
+        const char *help;         /* one sentence: what it does, in which unit */
 } ConfigItem;
 
 /* Fills `target` from the items of one section of the table; keys that the table lacks, values outside min..max are
  * errors: -EBADMSG and "LABEL:LINE: …" with the allowed range. Nothing of *target changes on failure. */
-int config_section_fill(const Ini *ini, const IniSection *section, const ConfigItem *items, void *target, char **ret_message);
+int config_section_fill(const Ini *ini, const IniSection *section, const ConfigItem *items, void *target,
+                        char **ret_message);
 /* Sets what has a default; *target must be zeroed or filled before. A default that its own row refuses is -EINVAL. */
 int config_defaults(const ConfigItem *items, const char *section, void *target);
 void config_done(const ConfigItem *items, const char *section, void *target); /* frees strings, lists and sets */

@@ -156,8 +156,8 @@ int text_parse_usec(const char *s, uint64_t *ret) {
                 const char *unit;
                 uint64_t usec;
         } units[] = {
-                { "", 1000000 },          { "us", 1 },           { "ms", 1000 },           { "s", 1000000 },
-                { "min", 60 * 1000000 },  { "h", 3600000000 },   { "d", 86400000000 },
+                { "", 1000000 },         { "us", 1 },         { "ms", 1000 },       { "s", 1000000 },
+                { "min", 60 * 1000000 }, { "h", 3600000000 }, { "d", 86400000000 },
         };
         const char *end = skip_decimal(s);
 
@@ -187,7 +187,8 @@ static char *format_tenths(char *buf, size_t size, uint64_t tenths, const char *
         return buf;
 }
 
-static char *format_scaled(char *buf, size_t size, double v, double base, const char *const *prefixes, const char *unit) {
+static char *format_scaled(char *buf, size_t size, double v, double base, const char *const *prefixes,
+                           const char *unit) {
         size_t i = 0;
 
         while (prefixes[i + 1] && v >= base * (1 - 0.00005)) {

@@ -11,11 +11,14 @@
 #include <limits.h>
 #include <strings.h>
 
-#define HUAWEI(device, name) { 0x19e5, device, 0, "ascend", name, "/dev/davinci[0-9]*" }
+#define HUAWEI(device, name)                                                                                           \
+        { 0x19e5, device, 0, "ascend", name, "/dev/davinci[0-9]*" }
 #define HUAWEI_OTHER(vendor)                                                                                           \
-        { vendor, 0xd500, 0, "ascend", "Ascend 310P", "/dev/davinci[0-9]*" },                                          \
-                { vendor, 0xd802, 0, "ascend", "Ascend 910B", "/dev/davinci[0-9]*" }
-#define CAMBRICON(device, class, name) { 0xcabc, device, class, "cambricon", name, "/dev/cambricon_dev[0-9]*" }
+        { vendor, 0xd500, 0, "ascend", "Ascend 310P", "/dev/davinci[0-9]*" }, {                                        \
+                vendor, 0xd802, 0, "ascend", "Ascend 910B", "/dev/davinci[0-9]*"                                       \
+        }
+#define CAMBRICON(device, class, name)                                                                                 \
+        { 0xcabc, device, class, "cambricon", name, "/dev/cambricon_dev[0-9]*" }
 
 const PciKind pci_kinds[] = {
         HUAWEI(0xd100, "Ascend 310"),
@@ -63,7 +66,8 @@ const PciKind pci_kinds[] = {
 static const struct {
         const char *kind, *prefix;
 } prefixes[] = {
-        { "ascend", "npu" }, { "cambricon", "mlu" }, { "hygon", "dcu" }, { "iluvatar", "ilu" }, { "nvidia", "gpu" }, { "amd", "gpu" },
+        { "ascend", "npu" },   { "cambricon", "mlu" }, { "hygon", "dcu" },
+        { "iluvatar", "ilu" }, { "nvidia", "gpu" },    { "amd", "gpu" },
 };
 
 static const char *const node_words[] = { "unknown", NULL };
@@ -75,14 +79,21 @@ const ConfigItem device_items[] = {
           "PCI address DDDD:BB:DD.F; a device found there is refined by this section" },
         { "Device", "NUMANode", CONFIG_INT, 0, BITSET_MAX - 1, NULL, offsetof(DeviceRow, node), node_words,
           "NUMA node it hangs on, the kernel's number, or unknown; default: what the machine says about PCI=" },
-        { "Device", "Memory", CONFIG_SIZE, 0, 0x1p60, NULL, offsetof(DeviceRow, memory), NULL, "Device memory in bytes; K M G T P are powers of 1024" },
-        { "Device", "Temperature", CONFIG_DOUBLE, -100, 300, NULL, offsetof(DeviceRow, temperature), NULL, "Temperature in degrees C" },
+        { "Device", "Memory", CONFIG_SIZE, 0, 0x1p60, NULL, offsetof(DeviceRow, memory), NULL,
+          "Device memory in bytes; K M G T P are powers of 1024" },
+        { "Device", "Temperature", CONFIG_DOUBLE, -100, 300, NULL, offsetof(DeviceRow, temperature), NULL,
+          "Temperature in degrees C" },
         { "Device", "Power", CONFIG_DOUBLE, 0, 100000, NULL, offsetof(DeviceRow, power), NULL, "Power drawn in W" },
-        { "Device", "Price", CONFIG_DOUBLE, 0, 1e9, NULL, offsetof(DeviceRow, price), NULL, "Price per hour, any unit" },
-        { "Device", "Health", CONFIG_ENUM, 0, 0, "unknown", offsetof(DeviceRow, health), health_names, "Health; tasks do not go to alarm and critical ones" },
-        { "Device", "Nodes", CONFIG_STRV, 0, 0, NULL, offsetof(DeviceRow, nodes), NULL, "Device nodes that a task on it holds open, such as /dev/davinci0" },
-        { "Link", "Type", CONFIG_ENUM, 0, 0, NULL, offsetof(LinkRow, type), link_names, "How the two devices are joined" },
-        { "Link", "Bandwidth", CONFIG_RATE, 0, 1e18, NULL, offsetof(LinkRow, bandwidth), NULL, "Bytes per second; K M G T P are powers of 1000; default: usual for the type" },
+        { "Device", "Price", CONFIG_DOUBLE, 0, 1e9, NULL, offsetof(DeviceRow, price), NULL,
+          "Price per hour, any unit" },
+        { "Device", "Health", CONFIG_ENUM, 0, 0, "unknown", offsetof(DeviceRow, health), health_names,
+          "Health; tasks do not go to alarm and critical ones" },
+        { "Device", "Nodes", CONFIG_STRV, 0, 0, NULL, offsetof(DeviceRow, nodes), NULL,
+          "Device nodes that a task on it holds open, such as /dev/davinci0" },
+        { "Link", "Type", CONFIG_ENUM, 0, 0, NULL, offsetof(LinkRow, type), link_names,
+          "How the two devices are joined" },
+        { "Link", "Bandwidth", CONFIG_RATE, 0, 1e18, NULL, offsetof(LinkRow, bandwidth), NULL,
+          "Bytes per second; K M G T P are powers of 1000; default: usual for the type" },
         {},
 };
 
@@ -173,14 +184,18 @@ static int check_row(const Ini *ini, const IniSection *s, const DeviceRow *row, 
         PciAddress a;
 
         if (row->kind && !name_is_valid(row->kind))
-                return section_fail(ret_message, ini, section_item_line(s, "Kind"), "Kind=%.70s: a kind is " NAME_RULE, row->kind);
+                return section_fail(ret_message, ini, section_item_line(s, "Kind"), "Kind=%.70s: a kind is " NAME_RULE,
+                                    row->kind);
         if (row->pci && pci_parse(row->pci, &a) < 0)
-                return section_fail(ret_message, ini, section_item_line(s, "PCI"), "PCI=%.40s is no PCI address, which looks like 0000:c1:00.0", row->pci);
+                return section_fail(ret_message, ini, section_item_line(s, "PCI"),
+                                    "PCI=%.40s is no PCI address, which looks like 0000:c1:00.0", row->pci);
         if (!row->kind && !row->pci)
-                return section_fail(ret_message, ini, s->line, "[Device %s] needs Kind=, or PCI= of a known accelerator", s->args[0]);
+                return section_fail(ret_message, ini, s->line,
+                                    "[Device %s] needs Kind=, or PCI= of a known accelerator", s->args[0]);
         for (char **n = row->nodes; n && *n; n++)
                 if (**n != '/')
-                        return section_fail(ret_message, ini, section_item_line(s, "Nodes"), "Nodes: %.70s is not an absolute path", *n);
+                        return section_fail(ret_message, ini, section_item_line(s, "Nodes"),
+                                            "Nodes: %.70s is not an absolute path", *n);
         return 0;
 }
 
@@ -201,14 +216,17 @@ static int check_device_unique(const DeviceText *d, const Ini *ini, const IniSec
                         if (!section_is_device(o))
                                 continue;
                         if (++n >= DEVICES_MAX)
-                                return section_fail(ret_message, ini, s->line, "more than %u devices are described", DEVICES_MAX);
+                                return section_fail(ret_message, ini, s->line, "more than %u devices are described",
+                                                    DEVICES_MAX);
                         if (streq(o->args[0], s->args[0]))
-                                return section_fail(ret_message, ini, s->line, "device %s is described already in %s:%u", s->args[0], other->label,
+                                return section_fail(ret_message, ini, s->line,
+                                                    "device %s is described already in %s:%u", s->args[0], other->label,
                                                     o->line);
                         p = item_value(o, "PCI");
                         if (pci && p && pci_same(pci, p))
-                                return section_fail(ret_message, ini, section_item_line(s, "PCI"), "PCI=%s is device %s already, in %s:%u", pci,
-                                                    o->args[0], other->label, o->line);
+                                return section_fail(ret_message, ini, section_item_line(s, "PCI"),
+                                                    "PCI=%s is device %s already, in %s:%u", pci, o->args[0],
+                                                    other->label, o->line);
                 }
         }
         return 0;
@@ -221,7 +239,8 @@ static int check_device(const DeviceText *d, const Ini *ini, const IniSection *s
         if (!s->args || s->args[1])
                 return section_fail(ret_message, ini, s->line, "[Device NAME] takes one name");
         if (!name_is_valid(s->args[0]) || streq(s->args[0], "none"))
-                return section_fail(ret_message, ini, s->line, "[Device %.70s]: the name is " NAME_RULE ", and not \"none\"", s->args[0]);
+                return section_fail(ret_message, ini, s->line,
+                                    "[Device %.70s]: the name is " NAME_RULE ", and not \"none\"", s->args[0]);
         r = device_row_fill(ini, s, &row, ret_message);
         if (r >= 0)
                 r = check_row(ini, s, &row, ret_message);
@@ -240,7 +259,8 @@ static int check_link(const DeviceText *d, const Ini *ini, const IniSection *s, 
         if (strv_length(s->args) != 2)
                 return section_fail(ret_message, ini, s->line, "[Link A B] takes the names of two devices");
         if (streq(s->args[0], s->args[1]))
-                return section_fail(ret_message, ini, s->line, "[Link %s %s] joins a device with itself", s->args[0], s->args[1]);
+                return section_fail(ret_message, ini, s->line, "[Link %s %s] joins a device with itself", s->args[0],
+                                    s->args[1]);
         r = link_row_fill(ini, s, &row, ret_message);
         if (r < 0)
                 return r;
@@ -255,7 +275,8 @@ static int check_link(const DeviceText *d, const Ini *ini, const IniSection *s, 
                         if (o == s)
                                 return 0;
                         if (section_is_link(o) && same_pair(o->args, s->args))
-                                return section_fail(ret_message, ini, s->line, "the link of %s and %s is described already in %s:%u", s->args[0],
+                                return section_fail(ret_message, ini, s->line,
+                                                    "the link of %s and %s is described already in %s:%u", s->args[0],
                                                     s->args[1], other->label, o->line);
                 }
         }
@@ -274,7 +295,8 @@ int device_text_add(DeviceText *d, Ini *ini, bool others_allowed, char **ret_mes
                 else if (section_is_link(s))
                         r = check_link(d, ini, s, ret_message);
                 else if (!others_allowed)
-                        r = section_fail(ret_message, ini, s->line, "[%s] is not known in a device description, allowed: Device, Link", s->type);
+                        r = section_fail(ret_message, ini, s->line,
+                                         "[%s] is not known in a device description, allowed: Device, Link", s->type);
                 else
                         r = 0;
                 if (r < 0)
@@ -304,6 +326,7 @@ int device_text_add_pci_id(DeviceText *d, const char *text, char **ret_message) 
         const char *kind;
 
         if (pci_id_parse(text, &vendor, &device, &kind) < 0)
-                return text_fail(-EBADMSG, ret_message, "%.70s is no PCI id with a kind, which looks like 1234:11e8=edu", text);
+                return text_fail(-EBADMSG, ret_message,
+                                 "%.70s is no PCI id with a kind, which looks like 1234:11e8=edu", text);
         return strv_extend(&d->pci_ids, text);
 }

@@ -8,12 +8,12 @@
 #include "common/ini.h"
 #include "policy/snapshot.h"
 
-typedef struct PciKind { /* row of the table of known accelerators */
+typedef struct PciKind {         /* row of the table of known accelerators */
         unsigned vendor, device; /* device PCI_ANY: every function of the class */
         unsigned class;          /* 16 bits; 0: any */
         const char *kind;
-        const char *name;        /* product, for people */
-        const char *node_glob;   /* pattern of its compute nodes: "/dev/davinci[0-9]*" */
+        const char *name;      /* product, for people */
+        const char *node_glob; /* pattern of its compute nodes: "/dev/davinci[0-9]*" */
 } PciKind;
 #define PCI_ANY UINT_MAX
 extern const PciKind pci_kinds[]; /* ends with kind NULL */
@@ -23,7 +23,7 @@ extern const ConfigItem device_items[]; /* sections Device and Link */
 #define DEVICES_MAX 1024U
 
 typedef struct DeviceText { /* parsed [Device] and [Link] sections and PCI ids of configuration and --devices file */
-        Ini **files; /* owned */
+        Ini **files;        /* owned */
         size_t n_files;
         char **pci_ids; /* "1234:11e8=edu": further ids and the kind they are; by device_text_add_pci_id() */
 } DeviceText;

@@ -63,8 +63,10 @@ const ConfigItem job_items[] = {
           "Bytes per second from each rank to the next; K M G T P are powers of 1000" },
         { "Traffic", "TP", CONFIG_UINT, 1, JOB_RANKS_MAX, NULL, offsetof(TrafficText, tp), NULL,
           "Tensor parallel degree; rank = tp + TP*(dp + DP*pp)" },
-        { "Traffic", "PP", CONFIG_UINT, 1, JOB_RANKS_MAX, NULL, offsetof(TrafficText, pp), NULL, "Pipeline parallel degree" },
-        { "Traffic", "DP", CONFIG_UINT, 1, JOB_RANKS_MAX, NULL, offsetof(TrafficText, dp), NULL, "Data parallel degree" },
+        { "Traffic", "PP", CONFIG_UINT, 1, JOB_RANKS_MAX, NULL, offsetof(TrafficText, pp), NULL,
+          "Pipeline parallel degree" },
+        { "Traffic", "DP", CONFIG_UINT, 1, JOB_RANKS_MAX, NULL, offsetof(TrafficText, dp), NULL,
+          "Data parallel degree" },
         { "Traffic", "TPBytes", CONFIG_RATE, 0, RATE_MAX, NULL, offsetof(TrafficText, bytes[0]), NULL,
           "Bytes per second and pair in a tensor group; without any of the three: 10G, 1G, 1G" },
         { "Traffic", "PPBytes", CONFIG_RATE, 0, RATE_MAX, NULL, offsetof(TrafficText, bytes[1]), NULL,
@@ -77,7 +79,7 @@ const ConfigItem job_items[] = {
 typedef struct JobReader {
         const Ini *ini;
         Job *job;
-        const char *path;        /* where a matrix is read beside; NULL: it is given in matrix_text */
+        const char *path; /* where a matrix is read beside; NULL: it is given in matrix_text */
         const char *matrix_text;
         char **ret_message;
 } JobReader;
@@ -115,16 +117,20 @@ static int check_device_names(JobReader *r, unsigned line, const Ranks *ranks) {
 
         for (size_t i = 0; i < n; i++) {
                 if (!name_is_valid(ranks->device_names[i]))
-                        return reader_fail(r, line, "Device: %.70s is no device name, which is " NAME_RULE, ranks->device_names[i]);
+                        return reader_fail(r, line, "Device: %.70s is no device name, which is " NAME_RULE,
+                                           ranks->device_names[i]);
                 if (streq(ranks->device_names[i], "none"))
                         return reader_fail(r, line, "Device: \"none\" stands alone, not in a list of devices");
                 for (size_t j = 0; j < i; j++)
                         if (streq(ranks->device_names[i], ranks->device_names[j]))
-                                return reader_fail(r, line, "Device names %s twice; ranks that share a device go into Ranks sections of their own",
-                                                   ranks->device_names[i]);
+                                return reader_fail(
+                                        r, line,
+                                        "Device names %s twice; ranks that share a device go into Ranks sections of their own",
+                                        ranks->device_names[i]);
         }
         if (ranks->count > 0 && n != ranks->count)
-                return reader_fail(r, line, "Device names %zu devices for Count=%u; name one per rank", n, ranks->count);
+                return reader_fail(r, line, "Device names %zu devices for Count=%u; name one per rank", n,
+                                   ranks->count);
         return 0;
 }
 
@@ -136,7 +142,8 @@ static int parse_device(JobReader *r, unsigned line, const char *text, Ranks *ra
         if (k < 0)
                 return k;
         if (!words[0])
-                return reader_fail(r, line, "Device= has no value, allowed: KIND, KIND:N, a list of device names, or none");
+                return reader_fail(r, line,
+                                   "Device= has no value, allowed: KIND, KIND:N, a list of device names, or none");
         if (!words[1] && streq(words[0], "none"))
                 return 0;
         if (!words[1] && (strchr(words[0], ':') || pci_kind_known(words[0])))
@@ -159,7 +166,8 @@ static int parse_pids(JobReader *r, unsigned line, const char *text, Match *m) {
                 return -ENOMEM;
         for (size_t i = 0; i < n; i++) {
                 if (text_parse_pid(words[i], &m->pids[i]) < 0)
-                        return reader_fail(r, line, "Match=pid: %.40s is no process id, which is a number from 1 to %d", words[i], INT_MAX);
+                        return reader_fail(r, line, "Match=pid: %.40s is no process id, which is a number from 1 to %d",
+                                           words[i], INT_MAX);
                 for (size_t j = 0; j < i; j++)
                         if (m->pids[i] == m->pids[j])
                                 return reader_fail(r, line, "Match=pid: %d is there twice", (int) m->pids[i]);
@@ -182,14 +190,17 @@ static int parse_match(JobReader *r, unsigned line, const char *text, Ranks *ran
                     strncmp(match_names[m->kind], text, (size_t) (colon - text)) == 0)
                         break;
         if (m->kind == _MATCH_MAX)
-                return reader_fail(r, line, "Match=%.40s: allowed: pid:N,N cmdline:GLOB comm:GLOB cgroup:GLOB unit:GLOB", text);
+                return reader_fail(r, line,
+                                   "Match=%.40s: allowed: pid:N,N cmdline:GLOB comm:GLOB cgroup:GLOB unit:GLOB", text);
         if (m->kind == MATCH_PID)
                 return parse_pids(r, line, pattern, m);
         if (*pattern == '\0')
                 return reader_fail(r, line, "Match=%s: the pattern after the colon is empty", match_names[m->kind]);
         if (m->kind == MATCH_COMM && !strpbrk(pattern, "*?[\\") && strlen(pattern) > COMM_MAX)
-                return reader_fail(r, line, "Match=comm:%.40s can never match: the kernel keeps %u bytes of a comm; use %.15s or %.14s*", pattern,
-                                   COMM_MAX, pattern, pattern);
+                return reader_fail(
+                        r, line,
+                        "Match=comm:%.40s can never match: the kernel keeps %u bytes of a comm; use %.15s or %.14s*",
+                        pattern, COMM_MAX, pattern, pattern);
         if (m->kind == MATCH_CGROUP && !strchr("/*?[", *pattern))
                 return reader_fail(r, line, "Match=cgroup:%.40s: a cgroup path starts with '/'", pattern);
         m->pattern = strdup(pattern);
@@ -205,7 +216,8 @@ static int check_ranks(JobReader *r, const IniSection *section, const RanksText 
         ranks->memory = t->memory;
         ranks->line = section->line;
         if (t->cpus > 0 && t->min_cpus > t->cpus)
-                return reader_fail(r, item_line(section, "MinCPUs"), "MinCPUs=%u is more than CPUs=%u", t->min_cpus, t->cpus);
+                return reader_fail(r, item_line(section, "MinCPUs"), "MinCPUs=%u is more than CPUs=%u", t->min_cpus,
+                                   t->cpus);
         if (t->device) {
                 k = parse_device(r, item_line(section, "Device"), t->device, ranks);
                 if (k < 0)
@@ -285,7 +297,8 @@ static int parse_matrix(JobReader *r, const char *name, const char *text, Traffi
         if (n == 0)
                 return text_fail(-EBADMSG, r->ret_message, "%s: the traffic matrix has no numbers", name);
         if (n > JOB_RANKS_MAX)
-                return text_fail(-EBADMSG, r->ret_message, "%s:%u: a traffic matrix has at most %u columns", name, row_line, JOB_RANKS_MAX);
+                return text_fail(-EBADMSG, r->ret_message, "%s:%u: a traffic matrix has at most %u columns", name,
+                                 row_line, JOB_RANKS_MAX);
         t->matrix = calloc((size_t) n * n, sizeof(double));
         if (!t->matrix)
                 return -ENOMEM;
@@ -300,15 +313,19 @@ static int parse_matrix(JobReader *r, const char *name, const char *text, Traffi
                 }
                 row_line = line;
                 if (row == n || column == n)
-                        return text_fail(-EBADMSG, r->ret_message, "%s:%u: the traffic matrix must be %u x %u like its first row, here is more", name, line, n, n);
+                        return text_fail(-EBADMSG, r->ret_message,
+                                         "%s:%u: the traffic matrix must be %u x %u like its first row, here is more",
+                                         name, line, n, n);
                 if (parse_cell(word, size, &t->matrix[(size_t) row * n + column]) < 0)
-                        return text_fail(-EBADMSG, r->ret_message, "%s:%u: %.*s is not bytes per second, allowed: 0 to 1e18", name, line,
+                        return text_fail(-EBADMSG, r->ret_message,
+                                         "%s:%u: %.*s is not bytes per second, allowed: 0 to 1e18", name, line,
                                          (int) MIN(size, (size_t) 40), word);
                 column++;
         }
         if (row != n - 1 || column != n)
-                return text_fail(-EBADMSG, r->ret_message, "%s:%u: the traffic matrix must be %u x %u like its first row, row %u has %u numbers", name,
-                                 row_line, n, n, row + 1, column);
+                return text_fail(-EBADMSG, r->ret_message,
+                                 "%s:%u: the traffic matrix must be %u x %u like its first row, row %u has %u numbers",
+                                 name, row_line, n, n, row + 1, column);
         return 0;
 }
 
@@ -355,7 +372,8 @@ static int fill_traffic(JobReader *r, const IniSection *section, const TrafficTe
         Traffic *traffic = &r->job->traffic;
 
         if ((t->matrix != NULL) + ring + parallel != 1)
-                return reader_fail(r, section->line, "[Traffic] takes exactly one of Matrix=, Ring=, or TP= with PP= and DP=");
+                return reader_fail(r, section->line,
+                                   "[Traffic] takes exactly one of Matrix=, Ring=, or TP= with PP= and DP=");
         if (t->matrix) {
                 traffic->kind = TRAFFIC_MATRIX;
                 return read_matrix(r, item_line(section, "Matrix"), t->matrix);
@@ -392,7 +410,8 @@ static int read_section(JobReader *r, const IniSection *section) {
         if (strcasecmp(section->type, "Traffic") == 0)
                 return read_traffic(r, section);
         if (strcasecmp(section->type, "Job") != 0)
-                return reader_fail(r, section->line, "[%s] is not known in a job file, allowed: Job, Ranks, Traffic", section->type);
+                return reader_fail(r, section->line, "[%s] is not known in a job file, allowed: Job, Ranks, Traffic",
+                                   section->type);
         if (section->args)
                 return reader_fail(r, section->line, "[Job] takes no name; write Name= below it");
         return config_section_fill(r->ini, section, job_items, r->job, r->ret_message);
@@ -413,11 +432,14 @@ static int check_counts(JobReader *r) {
         uint64_t product = (uint64_t) t->tp * t->pp * t->dp;
 
         if (r->job->n_ranks == 0)
-                return text_fail(-EBADMSG, r->ret_message, "%s: a job needs at least one [Ranks] section", r->ini->label);
+                return text_fail(-EBADMSG, r->ret_message, "%s: a job needs at least one [Ranks] section",
+                                 r->ini->label);
         if (n > JOB_RANKS_MAX)
-                return text_fail(-EBADMSG, r->ret_message, "%s: the job has %u ranks, at most %u are allowed", r->ini->label, n, JOB_RANKS_MAX);
+                return text_fail(-EBADMSG, r->ret_message, "%s: the job has %u ranks, at most %u are allowed",
+                                 r->ini->label, n, JOB_RANKS_MAX);
         if (t->kind == TRAFFIC_PARALLEL && product > JOB_RANKS_MAX)
-                return reader_fail(r, traffic->line, "TP*PP*DP is %" PRIu64 ", at most %u ranks are allowed", product, JOB_RANKS_MAX);
+                return reader_fail(r, traffic->line, "TP*PP*DP is %" PRIu64 ", at most %u ranks are allowed", product,
+                                   JOB_RANKS_MAX);
         for (size_t i = 0; i < r->job->n_ranks; i++)
                 if (r->job->ranks[i].count == 0)
                         return 0;
@@ -435,7 +457,8 @@ static int set_name(JobReader *r) {
 
         if (r->job->name) {
                 if (!name_is_valid(r->job->name))
-                        return reader_fail(r, item_line(section, "Name"), "Name=%.70s: a job's name is " NAME_RULE, r->job->name);
+                        return reader_fail(r, item_line(section, "Name"), "Name=%.70s: a job's name is " NAME_RULE,
+                                           r->job->name);
                 return 0;
         }
         if (n > 4 && streq(base + n - 4, ".job"))
@@ -444,7 +467,9 @@ static int set_name(JobReader *r) {
         if (!r->job->name)
                 return -ENOMEM;
         if (!name_is_valid(r->job->name))
-                return text_fail(-EBADMSG, r->ret_message, "%s: the file's name is no name for a job, which is " NAME_RULE "; give one with Name= in [Job]",
+                return text_fail(-EBADMSG, r->ret_message,
+                                 "%s: the file's name is no name for a job, which is " NAME_RULE
+                                 "; give one with Name= in [Job]",
                                  r->ini->label);
         return 0;
 }
@@ -512,7 +537,8 @@ static int parse(const char *label, const char *path, const char *text, size_t s
         return 0;
 }
 
-int job_parse(const char *label, const char *text, size_t size, const char *matrix_text, Job **ret, char **ret_message) {
+int job_parse(const char *label, const char *text, size_t size, const char *matrix_text, Job **ret,
+              char **ret_message) {
         return parse(label, NULL, text, size, matrix_text, ret, ret_message);
 }
 

@@ -15,9 +15,18 @@ static void assert_format(const Bitset *b, const char *expected) {
 
 static void test_parse_good(void **state) {
         static const char *const cases[][2] = {
-                { "", "" },           { "\n", "" },           { "0", "0" },          { "0-3,8", "0-3,8" },
-                { "8,0-3\n", "0-3,8" }, { "1,2,3,5", "1-3,5" }, { "5-5", "5" },        { "0-1,1-2", "0-2" },
-                { "63-64", "63-64" }, { "0-65535", "0-65535" }, { "65535", "65535" }, { "007", "7" },
+                { "", "" },
+                { "\n", "" },
+                { "0", "0" },
+                { "0-3,8", "0-3,8" },
+                { "8,0-3\n", "0-3,8" },
+                { "1,2,3,5", "1-3,5" },
+                { "5-5", "5" },
+                { "0-1,1-2", "0-2" },
+                { "63-64", "63-64" },
+                { "0-65535", "0-65535" },
+                { "65535", "65535" },
+                { "007", "7" },
                 { "0-63,128-191", "0-63,128-191" },
         };
 
@@ -34,10 +43,25 @@ static void test_parse_bad(void **state) {
                 const char *text;
                 int r;
         } cases[] = {
-                { "x", -EINVAL },     { "0-", -EINVAL },     { "-3", -EINVAL },       { "3-1", -EINVAL },      { "0,", -EINVAL },
-                { ",0", -EINVAL },    { "0,,1", -EINVAL },   { " 0", -EINVAL },       { "0 ", -EINVAL },       { "0\n\n", -EINVAL },
-                { "0-3:1/2", -EINVAL }, { "0x3", -EINVAL },  { "1-2-3", -EINVAL },    { "\n0", -EINVAL },      { "+1", -EINVAL },
-                { "65536", -ERANGE }, { "0-65536", -ERANGE }, { "4294967296", -ERANGE }, { "99999999999999999999999", -ERANGE },
+                { "x", -EINVAL },
+                { "0-", -EINVAL },
+                { "-3", -EINVAL },
+                { "3-1", -EINVAL },
+                { "0,", -EINVAL },
+                { ",0", -EINVAL },
+                { "0,,1", -EINVAL },
+                { " 0", -EINVAL },
+                { "0 ", -EINVAL },
+                { "0\n\n", -EINVAL },
+                { "0-3:1/2", -EINVAL },
+                { "0x3", -EINVAL },
+                { "1-2-3", -EINVAL },
+                { "\n0", -EINVAL },
+                { "+1", -EINVAL },
+                { "65536", -ERANGE },
+                { "0-65536", -ERANGE },
+                { "4294967296", -ERANGE },
+                { "99999999999999999999999", -ERANGE },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -68,7 +92,7 @@ static void test_members(void **state) {
         assert_int_equal(bitset_next(&b, 64), 1500);
         assert_int_equal(bitset_next(&b, 1500), -1);
         assert_int_equal(bitset_next(&b, INT32_MAX), -1);
-        BITSET_FOREACH(i, &b)
+        BITSET_FOREACH (i, &b)
                 n += (unsigned) i;
         assert_int_equal(n, 0 + 63 + 64 + 1500);
         bitset_clear(&b, 1500);

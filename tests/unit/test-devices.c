@@ -12,7 +12,11 @@ static TopologyPci functions[] = {
         { .address = "0000:c1:00.0", .vendor = 0x19e5, .device = 0xd802, .class = 0x1200, .node = 0, .root = "r0" },
         { .address = "0000:1a:00.0", .vendor = 0x19e5, .device = 0xd803, .class = 0x1200, .node = TOPOLOGY_NONE },
         { .address = "0000:7d:00.0", .vendor = 0x19e5, .device = 0xa222, .class = 0x0200, .node = 0 }, /* Huawei NIC */
-        { .address = "0000:00:01.0", .vendor = 0x1d94, .device = 0x1450, .class = 0x0600, .node = 0 }, /* Hygon bridge */
+        { .address = "0000:00:01.0",
+          .vendor = 0x1d94,
+          .device = 0x1450,
+          .class = 0x0600,
+          .node = 0 }, /* Hygon bridge */
         { .address = "0000:04:00.0", .vendor = 0x1d94, .device = 0x6211, .class = 0x1200, .node = 1 },
         { .address = "0000:05:00.0", .vendor = 0xcabc, .device = 0x0370, .class = 0xff00, .node = 0 },
         { .address = "0000:06:00.0", .vendor = 0xcabc, .device = 0x9999, .class = 0x0604, .node = 0 }, /* a bridge */
@@ -20,12 +24,18 @@ static TopologyPci functions[] = {
         { .address = "0000:08:00.0", .vendor = 0x10de, .device = 0x20b5, .class = 0x0302, .node = 0 },
         { .address = "0000:08:00.1", .vendor = 0x10de, .device = 0x1aef, .class = 0x0403, .node = 0 }, /* its audio */
         { .address = "0000:09:00.0", .vendor = 0x1002, .device = 0x740f, .class = 0x0380, .node = 0 },
-        { .address = "0000:0a:00.0", .vendor = 0x1002, .device = 0x1638, .class = 0x0300, .node = 0 }, /* on-board graphics */
+        { .address = "0000:0a:00.0",
+          .vendor = 0x1002,
+          .device = 0x1638,
+          .class = 0x0300,
+          .node = 0 }, /* on-board graphics */
         { .address = "0000:0b:00.0", .vendor = 0x203f, .device = 0xd500, .class = 0x1200, .node = 0 }, /* re-branded */
         { .address = "0000:0c:00.0", .vendor = 0x1234, .device = 0x11e8, .class = 0x00ff, .node = 1 }, /* QEMU's edu */
 };
 static const Topology bare = { .source = "bare", .nodes = nodes, .n_nodes = 2 };
-static const Topology host = { .source = "host", .nodes = nodes, .n_nodes = 2, .pci = functions, .n_pci = ELEMENTSOF(functions) };
+static const Topology host = {
+        .source = "host", .nodes = nodes, .n_nodes = 2, .pci = functions, .n_pci = ELEMENTSOF(functions)
+};
 
 static int add(DeviceText *d, const char *label, const char *text, char **ret_message) {
         Ini *ini = NULL;
@@ -61,7 +71,8 @@ static Snapshot *read_good(const Topology *t, const char *text) {
         return s;
 }
 
-static void assert_device(const Snapshot *s, size_t i, const char *name, const char *kind, const char *pci, unsigned node) {
+static void assert_device(const Snapshot *s, size_t i, const char *name, const char *kind, const char *pci,
+                          unsigned node) {
         assert_true(i < s->n_devices);
         assert_string_equal(s->devices[i].name, name);
         assert_string_equal(s->devices[i].kind, kind);
@@ -94,9 +105,10 @@ static void test_found(void **state) {
 }
 
 static void test_refined(void **state) {
-        _cleanup_(snapshot_freep) Snapshot *s = read_good(&host, "[Device npu0]\nPCI=C1:00.0\nMemory=64G\nTemperature=52\nHealth=ok\n"
-                                                                 "[Device big]\nPCI=1:01:00.0\nKind=ascend\nNUMANode=0\nNodes=/dev/davinci7\n"
-                                                                 "[Device mlu0]\nKind=cambricon\nNUMANode=4\nPrice=2.5\nPower=75\nHealth=Alarm\n");
+        _cleanup_(snapshot_freep) Snapshot *s = read_good(
+                &host, "[Device npu0]\nPCI=C1:00.0\nMemory=64G\nTemperature=52\nHealth=ok\n"
+                       "[Device big]\nPCI=1:01:00.0\nKind=ascend\nNUMANode=0\nNodes=/dev/davinci7\n"
+                       "[Device mlu0]\nKind=cambricon\nNUMANode=4\nPrice=2.5\nPower=75\nHealth=Alarm\n");
 
         assert_int_equal(s->n_devices, 10);
         assert_device(s, 1, "mlu1", "cambricon", "0000:05:00.0", 0); /* mlu0 is taken */
@@ -113,9 +125,11 @@ static void test_refined(void **state) {
 }
 
 static void test_described_only(void **state) {
-        _cleanup_(snapshot_freep) Snapshot *s = read_good(&bare, "[Device a]\nKind=ascend\nPCI=0000:C1:00.0\n[Device b]\nKind=odd\n[Device c]\nKind=x\nPCI=01:00.1\nNUMANode=4\n"
-                                                                 "[Device d]\nKind=x\nNUMANode=unknown\n"
-                                                                 "[Link b a]\nType=HCCS\nBandwidth=30G\n[Link a c]\ntype=sys\n");
+        _cleanup_(snapshot_freep) Snapshot *s = read_good(
+                &bare,
+                "[Device a]\nKind=ascend\nPCI=0000:C1:00.0\n[Device b]\nKind=odd\n[Device c]\nKind=x\nPCI=01:00.1\nNUMANode=4\n"
+                "[Device d]\nKind=x\nNUMANode=unknown\n"
+                "[Link b a]\nType=HCCS\nBandwidth=30G\n[Link a c]\ntype=sys\n");
 
         assert_int_equal(s->n_devices, 4);
         assert_device(s, 0, "a", "ascend", "0000:c1:00.0", TOPOLOGY_NONE);
@@ -123,12 +137,23 @@ static void test_described_only(void **state) {
         assert_device(s, 2, "c", "x", "0000:01:00.1", 1);
         assert_device(s, 3, "d", "x", NULL, TOPOLOGY_NONE);
         assert_int_equal(s->n_links, 2);
-        assert_true(s->links[0].a == 1 && s->links[0].b == 0 && s->links[0].type == LINK_HCCS && s->links[0].bandwidth == 30e9);
+        assert_true(s->links[0].a == 1 && s->links[0].b == 0 && s->links[0].type == LINK_HCCS &&
+                    s->links[0].bandwidth == 30e9);
         assert_true(s->links[1].type == LINK_SYS && isnan(s->links[1].bandwidth));
 }
 
 static void test_pci_ids(void **state) {
-        static const char *const bad[] = { "", "1234", "1234:11e8", "1234:11e8=", "1234=edu", ":=edu", "1234:11e8=e du", "12345:11e8=edu", "0x1234:11e8=edu", "-1:11e8=edu", "1234:11e8=../x" };
+        static const char *const bad[] = { "",
+                                           "1234",
+                                           "1234:11e8",
+                                           "1234:11e8=",
+                                           "1234=edu",
+                                           ":=edu",
+                                           "1234:11e8=e du",
+                                           "12345:11e8=edu",
+                                           "0x1234:11e8=edu",
+                                           "-1:11e8=edu",
+                                           "1234:11e8=../x" };
         _cleanup_(snapshot_freep) Snapshot *s = NULL;
         _cleanup_free_ char *message = NULL;
         DeviceText d = {};
@@ -161,24 +186,29 @@ static void test_bad(void **state) {
                 { "[Device a]\nKind=x\nPCI=c1:00.8\n", "t:3: PCI=c1:00.8 is no PCI address" },
                 { "[Device a]\nKind=x\nPCI=0000:c1:00.0.1\n", "t:3: PCI=0000:c1:00.0.1 is no" },
                 { "[Device a]\nKind=x\nPCI=\n", "t:3: PCI= is no PCI address" },
-                { "[Device a]\nKind=x\nNUMANode=-1\n", "t:3: NUMANode=-1 is out of range, allowed: 0 to 65535, unknown" },
+                { "[Device a]\nKind=x\nNUMANode=-1\n",
+                  "t:3: NUMANode=-1 is out of range, allowed: 0 to 65535, unknown" },
                 { "[Device a]\nKind=x\nNUMANode=3\n", "t:3: NUMANode=3: bare has no such node, it has 2 from 0 to 4" },
                 { "[Device a]\nKind=x\nTemperature=nan\n", "t:3: Temperature=nan is not a number" },
                 { "[Device a]\nKind=x\nPower=-5\n", "t:3: Power=-5 is out of range" },
                 { "[Device a]\nKind=x\nPrice=1e999\n", "t:3: Price=1e999 is out of range" },
-                { "[Device a]\nKind=x\nHealth=fine\n", "t:3: Health=fine is not one of: unknown, ok, warning, alarm, critical" },
+                { "[Device a]\nKind=x\nHealth=fine\n",
+                  "t:3: Health=fine is not one of: unknown, ok, warning, alarm, critical" },
                 { "[Device a]\nKind=x\nNodes=davinci0\n", "t:3: Nodes: davinci0 is not an absolute path" },
                 { "[Device a]\nKind=x\nColour=red\n", "t:3: [Device] has no key Colour=, allowed: Kind, PCI" },
                 { "[Device a]\nPCI=c1:00.0\n", "t:1: [Device a] needs Kind=: no known accelerator is at PCI=c1:00.0" },
-                { "[Device a]\nKind=x\nPCI=c1:00.0\n[Device b]\nKind=x\nPCI=0000:C1:0.0\n", "t:6: PCI=0000:C1:0.0 is device a already, in t:1" },
+                { "[Device a]\nKind=x\nPCI=c1:00.0\n[Device b]\nKind=x\nPCI=0000:C1:0.0\n",
+                  "t:6: PCI=0000:C1:0.0 is device a already, in t:1" },
                 { "[Link a]\nType=SYS\n", "t:1: [Link A B] takes the names of two devices" },
                 { "[Link a b c]\nType=SYS\n", "t:1: [Link A B] takes" },
                 { "[Link a a]\nType=SYS\n", "t:1: [Link a a] joins a device with itself" },
                 { "[Link a b]\n", "t:1: [Link a b] needs Type=" },
                 { "[Link a b]\nType=FAST\n", "t:2: Type=FAST is not one of: SYS, PHB" },
                 { "[Link a b]\nType=SYS\nBandwidth=nan\n", "t:3: Bandwidth=nan is not bytes per second" },
-                { "[Link a b]\nType=SYS\n[Link b a]\nType=SYS\n", "t:3: the link of b and a is described already in t:1" },
-                { "[Device a]\nKind=x\n[Link a b]\nType=SYS\n", "t:3: [Link a b]: no device b is described or found on this machine" },
+                { "[Link a b]\nType=SYS\n[Link b a]\nType=SYS\n",
+                  "t:3: the link of b and a is described already in t:1" },
+                { "[Device a]\nKind=x\n[Link a b]\nType=SYS\n",
+                  "t:3: [Link a b]: no device b is described or found on this machine" },
                 { "[Solver]\nSeed=1\n", "t:1: [Solver] is not known in a device description, allowed: Device, Link" },
         };
 
@@ -226,8 +256,9 @@ static void test_too_many(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_found), cmocka_unit_test(test_refined),   cmocka_unit_test(test_described_only), cmocka_unit_test(test_pci_ids),
-                cmocka_unit_test(test_bad),   cmocka_unit_test(test_two_files), cmocka_unit_test(test_too_many),
+                cmocka_unit_test(test_found),    cmocka_unit_test(test_refined), cmocka_unit_test(test_described_only),
+                cmocka_unit_test(test_pci_ids),  cmocka_unit_test(test_bad),     cmocka_unit_test(test_two_files),
+                cmocka_unit_test(test_too_many),
         };
 
         return cmocka_run_group_tests_name("devices", tests, NULL, NULL);

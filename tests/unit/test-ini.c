@@ -18,8 +18,9 @@ static Ini *parse(const char *text) {
 }
 
 static void test_structure(void **state) {
-        _cleanup_(ini_freep) Ini *ini = parse("\xef\xbb\xbf# head\r\n\r\n  [Device npu0]  ; which\r\nKind = ascend # it is\r\n"
-                                              "[link a:1 B]\nType=HCCS\n\n[Empty]\n[Last]\nx=1");
+        _cleanup_(ini_freep)
+                Ini *ini = parse("\xef\xbb\xbf# head\r\n\r\n  [Device npu0]  ; which\r\nKind = ascend # it is\r\n"
+                                 "[link a:1 B]\nType=HCCS\n\n[Empty]\n[Last]\nx=1");
 
         assert_int_equal(ini->n_sections, 4);
         assert_string_equal(ini->sections[0].type, "Device");
@@ -101,7 +102,9 @@ static void test_bad(void **state) {
                 { "[S]\nx=\xed\xa0\x80\n", "t:2: byte 0xed in column 3" },
                 { "[S]\nx=\xf4\x90\x80\x80\n", "t:2: byte 0xf4 in column 3" },
                 { "[S]\nx=\xe2\x82", "t:2: byte 0xe2 in column 3" },
-                { "\x7f" "ELF\x02", "t:1: byte 0x7f in column 1" },
+                { "\x7f"
+                  "ELF\x02",
+                  "t:1: byte 0x7f in column 1" },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -233,8 +236,9 @@ static void assert_defaults(const Target *t) {
 }
 
 static void test_table(void **state) {
-        _cleanup_(ini_freep) Ini *ini = parse("[a]\nflag=no\nCOUNT=1024\nCores=8\nColor=RED\nRatio=1\nRate=1.5K\nTime=1min\nSize=1K\n"
-                                              "Name=\"long name\"\nWords=c  d e\nCpus=\n");
+        _cleanup_(ini_freep) Ini *ini = parse(
+                "[a]\nflag=no\nCOUNT=1024\nCores=8\nColor=RED\nRatio=1\nRate=1.5K\nTime=1min\nSize=1K\n"
+                "Name=\"long name\"\nWords=c  d e\nCpus=\n");
         _cleanup_free_ char *message = NULL;
         Target t = {};
 
@@ -242,7 +246,8 @@ static void test_table(void **state) {
         assert_defaults(&t);
         assert_int_equal(config_section_fill(ini, &ini->sections[0], items, &t, &message), 0);
         assert_false(t.flag);
-        assert_true(t.count == 1024 && t.cores == 8 && t.color == 0 && t.ratio == 1 && t.rate == 1500 && t.time == 60000000);
+        assert_true(t.count == 1024 && t.cores == 8 && t.color == 0 && t.ratio == 1 && t.rate == 1500 &&
+                    t.time == 60000000);
         assert_int_equal(t.size, 1024);
         assert_string_equal(t.name, "long name");
         assert_int_equal(strv_length(t.words), 3);
@@ -269,12 +274,14 @@ static void test_table_bad(void **state) {
                 { "Ratio=inf", "t:4: Ratio=inf is not a number, allowed: 0 to 1" },
                 { "Ratio=1e999", "t:4: Ratio=1e999 is out of range, allowed: 0 to 1" },
                 { "Ratio=-0.1", "t:4: Ratio=-0.1 is out of range" },
-                { "Rate=fast", "t:4: Rate=fast is not bytes per second (K M G T P are powers of 1000), allowed: 0 B/s to 1 PB/s" },
+                { "Rate=fast",
+                  "t:4: Rate=fast is not bytes per second (K M G T P are powers of 1000), allowed: 0 B/s to 1 PB/s" },
                 { "Time=1us", "t:4: Time=1us is out of range, allowed: 1ms to 1min" },
                 { "Time=5 ms", "t:4: Time=5 ms is not a time (us ms s min h d), allowed: 1ms to 1min" },
                 { "Size=2P", "t:4: Size=2P is out of range, allowed: 0 B to 1 PiB" },
                 { "Cpus=3-1", "t:4: Cpus=3-1 is not a list of numbers such as 0-3,8" },
-                { "Nope=1", "t:4: [A] has no key Nope=, allowed: Flag, Count, Cores, Color, Ratio, Rate, Time, Size, Name, Words, Cpus" },
+                { "Nope=1",
+                  "t:4: [A] has no key Nope=, allowed: Flag, Count, Cores, Color, Ratio, Rate, Time, Size, Name, Words, Cpus" },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {

@@ -86,10 +86,11 @@ static void test_text_keeps_sections(void **state) {
 }
 
 static void test_sections(void **state) {
-        _cleanup_(job_freep) Job *j = parse("t",
-                                            "[Ranks]\nCount=1\nDevice=none\n[Ranks actor]\nCount=2\nDevice=npu3 npu1\nMatch=pid:7, 8\n"
-                                            "[Ranks critic]\nCount=1\nDevice=edu:3\nMatch=unit:x-*.service\n[Ranks odd]\nDevice=mystery\n[Ranks all]\nDevice=nvidia\n",
-                                            NULL);
+        _cleanup_(job_freep) Job *j = parse(
+                "t",
+                "[Ranks]\nCount=1\nDevice=none\n[Ranks actor]\nCount=2\nDevice=npu3 npu1\nMatch=pid:7, 8\n"
+                "[Ranks critic]\nCount=1\nDevice=edu:3\nMatch=unit:x-*.service\n[Ranks odd]\nDevice=mystery\n[Ranks all]\nDevice=nvidia\n",
+                NULL);
 
         assert_int_equal(j->n_ranks, 5);
         assert_string_equal(j->ranks[1].name, "actor");
@@ -108,11 +109,13 @@ static void test_sections(void **state) {
 static void test_traffic(void **state) {
         _cleanup_(job_freep) Job *ring = parse("t", "[Ranks]\n[Traffic]\nRing=1.5G\n", NULL);
         _cleanup_(job_freep) Job *usual = parse("t", "[Ranks]\nCount=8\n[Traffic]\nTP=2\nPP=2\nDP=2\n", NULL);
-        _cleanup_(job_freep) Job *m = parse("t", "[Ranks]\nCount=2\n[Traffic]\nMatrix=m.txt\n", "# head\n\n0 1.5G # x\r\n\t2e6   0");
+        _cleanup_(job_freep)
+                Job *m = parse("t", "[Ranks]\nCount=2\n[Traffic]\nMatrix=m.txt\n", "# head\n\n0 1.5G # x\r\n\t2e6   0");
 
         assert_int_equal(ring->traffic.kind, TRAFFIC_RING);
         assert_true(ring->traffic.ring == 1.5e9);
-        assert_true(usual->traffic.tp_bytes == 10e9 && usual->traffic.pp_bytes == 1e9 && usual->traffic.dp_bytes == 1e9);
+        assert_true(usual->traffic.tp_bytes == 10e9 && usual->traffic.pp_bytes == 1e9 &&
+                    usual->traffic.dp_bytes == 1e9);
         assert_int_equal(m->traffic.kind, TRAFFIC_MATRIX);
         assert_int_equal(m->traffic.n, 2);
         assert_true(m->traffic.matrix[1] == 1.5e9 && m->traffic.matrix[2] == 2e6);
@@ -166,13 +169,15 @@ static void test_bad(void **state) {
                 { "[Ranks]\nCount=0\n", "t:2: Count=0 is out of range, allowed: 1 to 1024" },
                 { "[Ranks]\nCount=10000\n", "t:2: Count=10000 is out of range, allowed: 1 to 1024" },
                 { "[Ranks]\nCount=-8\n", "t:2: Count=-8 is not a whole number" },
-                { "[Ranks a]\nCount=1000\n[Ranks b]\nCount=500\n", "t: the job has 1500 ranks, at most 1024 are allowed" },
+                { "[Ranks a]\nCount=1000\n[Ranks b]\nCount=500\n",
+                  "t: the job has 1500 ranks, at most 1024 are allowed" },
                 { "[Ranks]\nCPUs=4\nMinCPUs=5\n", "t:3: MinCPUs=5 is more than CPUs=4" },
                 { "[Ranks]\nCPUs=65537\n", "t:2: CPUs=65537 is out of range, allowed: 1 to 65536" },
                 { "[Ranks]\nMemory=-1\n", "t:2: Memory=-1 is not a size in bytes" },
                 { "[Ranks]\nMemory=64GB\n", "t:2: Memory=64GB is not a size in bytes" },
                 { "[Ranks]\nMemory=9999P\n", "t:2: Memory=9999P is out of range" },
-                { "[Ranks]\nCpu=1\n", "t:2: [Ranks] has no key Cpu=, allowed: Count, CPUs, MinCPUs, Memory, Device, Match" },
+                { "[Ranks]\nCpu=1\n",
+                  "t:2: [Ranks] has no key Cpu=, allowed: Count, CPUs, MinCPUs, Memory, Device, Match" },
                 { "[Ranks]\nDevice=\n", "t:2: Device= has no value, allowed: KIND, KIND:N" },
                 { "[Ranks]\nDevice=ascend:0\n", "t:2: Device=ascend:0: the number after KIND: is 1 to 1024" },
                 { "[Ranks]\nDevice=ascend:x\n", "t:2: Device=ascend:x: the number" },
@@ -180,7 +185,8 @@ static void test_bad(void **state) {
                 { "[Ranks]\nDevice=npu0 ascend:1\n", "t:2: Device: ascend:1 is no device name" },
                 { "[Ranks]\nDevice=npu0 none\n", "t:2: Device: \"none\" stands alone" },
                 { "[Ranks]\nDevice=npu0 npu0\n", "t:2: Device names npu0 twice" },
-                { "[Ranks]\nCount=3\nDevice=npu0 npu1\n", "t:3: Device names 2 devices for Count=3; name one per rank" },
+                { "[Ranks]\nCount=3\nDevice=npu0 npu1\n",
+                  "t:3: Device names 2 devices for Count=3; name one per rank" },
                 { "[Ranks]\nMatch=\n", "t:2: Match=: allowed: pid:N,N" },
                 { "[Ranks]\nMatch=python\n", "t:2: Match=python: allowed: pid:N,N" },
                 { "[Ranks]\nMatch=name:python\n", "t:2: Match=name:python: allowed" },
@@ -189,14 +195,16 @@ static void test_bad(void **state) {
                 { "[Ranks]\nMatch=pid:0\n", "t:2: Match=pid: 0 is no process id" },
                 { "[Ranks]\nMatch=pid:5,5\n", "t:2: Match=pid: 5 is there twice" },
                 { "[Ranks]\nMatch=comm:\n", "t:2: Match=comm: the pattern after the colon is empty" },
-                { "[Ranks]\nMatch=comm:VLLM::Worker_TP0\n", "t:2: Match=comm:VLLM::Worker_TP0 can never match: the kernel keeps 15 bytes" },
+                { "[Ranks]\nMatch=comm:VLLM::Worker_TP0\n",
+                  "t:2: Match=comm:VLLM::Worker_TP0 can never match: the kernel keeps 15 bytes" },
                 { "[Ranks]\nMatch=cgroup:user.slice\n", "t:2: Match=cgroup:user.slice: a cgroup path starts with '/'" },
                 { "[Ranks]\n[Traffic]\n", "t:2: [Traffic] takes exactly one of" },
                 { "[Ranks]\n[Traffic]\nRing=1G\nTP=2\n", "t:2: [Traffic] takes exactly one of" },
                 { "[Ranks]\n[Traffic]\nRing=inf\n", "t:3: Ring=inf is not bytes per second" },
                 { "[Ranks]\n[Traffic]\nMatrix=\n", "t:3: Matrix= has no value" },
                 { "[Ranks]\nCount=8\n[Traffic]\nTP=4\n", "t:3: TP*PP*DP is 4, but the job has 8 ranks" },
-                { "[Ranks]\n[Traffic]\nTP=1024\nPP=1024\nDP=1024\n", "t:2: TP*PP*DP is 1073741824, at most 1024 ranks" },
+                { "[Ranks]\n[Traffic]\nTP=1024\nPP=1024\nDP=1024\n",
+                  "t:2: TP*PP*DP is 1073741824, at most 1024 ranks" },
                 { "[Ranks]\n[Traffic]\nTP=0\n", "t:3: TP=0 is out of range" },
         };
 
@@ -251,9 +259,15 @@ static void test_parse_opens_nothing(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_issue_example), cmocka_unit_test(test_defaults),   cmocka_unit_test(test_text_keeps_sections),
-                cmocka_unit_test(test_sections),      cmocka_unit_test(test_traffic),    cmocka_unit_test(test_matrix_bad),
-                cmocka_unit_test(test_bad),           cmocka_unit_test(test_load),       cmocka_unit_test(test_label_is_no_name),
+                cmocka_unit_test(test_issue_example),
+                cmocka_unit_test(test_defaults),
+                cmocka_unit_test(test_text_keeps_sections),
+                cmocka_unit_test(test_sections),
+                cmocka_unit_test(test_traffic),
+                cmocka_unit_test(test_matrix_bad),
+                cmocka_unit_test(test_bad),
+                cmocka_unit_test(test_load),
+                cmocka_unit_test(test_label_is_no_name),
                 cmocka_unit_test(test_parse_opens_nothing),
         };
 

@@ -43,8 +43,10 @@ static void test_double(void **state) {
         static const struct {
                 const char *text;
                 double value;
-        } good[] = { { "1", 1 }, { "-0.5", -.5 }, { ".5", .5 }, { "5.", 5 }, { "1e3", 1000 }, { "1E-3", .001 }, { "1e+2", 100 }, { "1e-999", 0 } };
-        static const char *const bad[] = { "", ".", "-", "e3", "1e", "1e+", "inf", "nan", "-inf", "infinity", "0x10", "1,5", " 1", "1 ", "+1", "--1", "1.2.3", "1f" };
+        } good[] = { { "1", 1 },      { "-0.5", -.5 },  { ".5", .5 },    { "5.", 5 },
+                     { "1e3", 1000 }, { "1E-3", .001 }, { "1e+2", 100 }, { "1e-999", 0 } };
+        static const char *const bad[] = { "",         ".",    "-",   "e3", "1e", "1e+", "inf", "nan",   "-inf",
+                                           "infinity", "0x10", "1,5", " 1", "1 ", "+1",  "--1", "1.2.3", "1f" };
         double d = 7;
 
         /* Where the locale says ',' nothing may change. */
@@ -68,11 +70,18 @@ static void test_size(void **state) {
                 unsigned base;
                 uint64_t value;
         } good[] = {
-                { "0", 1024, 0 },           { "64G", 1024, 64ULL << 30 },   { "1.5T", 1024, 3ULL << 39 }, { "30G", 1000, 30000000000 },
-                { ".5K", 1024, 512 },       { "1P", 1000, 1000000000000000 }, { "16383P", 1024, 16383ULL << 50 },
-                { "18446744073709551615", 1024, UINT64_MAX }, { "9007199254740993", 1024, 9007199254740993 },
+                { "0", 1024, 0 },
+                { "64G", 1024, 64ULL << 30 },
+                { "1.5T", 1024, 3ULL << 39 },
+                { "30G", 1000, 30000000000 },
+                { ".5K", 1024, 512 },
+                { "1P", 1000, 1000000000000000 },
+                { "16383P", 1024, 16383ULL << 50 },
+                { "18446744073709551615", 1024, UINT64_MAX },
+                { "9007199254740993", 1024, 9007199254740993 },
         };
-        static const char *const bad[] = { "", "G", "64GB", "64g", "64 G", "-1G", "1e3", "inf", "0x10", "64GG", "1.2.3G", "1E" };
+        static const char *const bad[] = { "",    "G",   "64GB", "64g",  "64 G",   "-1G",
+                                           "1e3", "inf", "0x10", "64GG", "1.2.3G", "1E" };
         uint64_t v = 7;
 
         for (size_t i = 0; i < ELEMENTSOF(good); i++) {
@@ -92,7 +101,8 @@ static void test_usec(void **state) {
         static const struct {
                 const char *text;
                 uint64_t value;
-        } good[] = { { "5ms", 5000 }, { "2s", 2000000 }, { "1min", 60000000 }, { "250us", 250 }, { "3", 3000000 }, { "1.5s", 1500000 }, { "2h", 7200000000 }, { "0", 0 } };
+        } good[] = { { "5ms", 5000 },  { "2s", 2000000 },   { "1min", 60000000 }, { "250us", 250 },
+                     { "3", 3000000 }, { "1.5s", 1500000 }, { "2h", 7200000000 }, { "0", 0 } };
         static const char *const bad[] = { "", "s", "5 ms", "5m", "-1s", "1e3s", "5MS", "infinity" };
         uint64_t v = 7;
 
@@ -190,7 +200,8 @@ static void test_files(void **state) {
 
 static void test_path(void **state) {
         static const char *const cases[][3] = {
-                { "/a", "b", "/a/b" }, { "/a/", "b", "/a/b" }, { "/a", "/b", "/a/b" }, { "/a/", "/b", "/a/b" }, { "", "b", "b" }, { "", "/b", "/b" }, { "/", "b", "/b" },
+                { "/a", "b", "/a/b" }, { "/a/", "b", "/a/b" }, { "/a", "/b", "/a/b" }, { "/a/", "/b", "/a/b" },
+                { "", "b", "b" },      { "", "/b", "/b" },     { "/", "b", "/b" },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -228,9 +239,10 @@ static void test_log(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_whole),  cmocka_unit_test(test_double), cmocka_unit_test(test_size), cmocka_unit_test(test_usec),
-                cmocka_unit_test(test_format), cmocka_unit_test(test_strv),   cmocka_unit_test(test_fail), cmocka_unit_test(test_files),
-                cmocka_unit_test(test_path),   cmocka_unit_test(test_log),
+                cmocka_unit_test(test_whole), cmocka_unit_test(test_double), cmocka_unit_test(test_size),
+                cmocka_unit_test(test_usec),  cmocka_unit_test(test_format), cmocka_unit_test(test_strv),
+                cmocka_unit_test(test_fail),  cmocka_unit_test(test_files),  cmocka_unit_test(test_path),
+                cmocka_unit_test(test_log),
         };
 
         return cmocka_run_group_tests_name("text", tests, NULL, NULL);
