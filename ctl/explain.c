@@ -53,7 +53,10 @@ static void show_terms(const json_t *t) {
                         continue;
                 out("  %10.4g  ", value);
                 out_bar(value < 0 ? INK_GOOD : INK_WARN, fabs(value) / scale, BAR_WIDTH);
-                out_ink(INK_BOLD, "  %s\n", name);
+                out_ink(INK_BOLD, "  %s", name);
+                if (term)
+                        out_ink(INK_DIM, " (%s; in %s, times %g)", term_group_names[term->group], term->unit, term->weight);
+                out("\n");
                 if (term)
                         out_wrapped("              ", "              ", INK_NONE, term->help);
         }

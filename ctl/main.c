@@ -81,6 +81,7 @@ static int bad_solver(const char *value) {
 
 static int set_option(Parse *p, const OptionItem *i, const char *value) {
         char *target = (char *) &p->options + i->offset;
+        uint64_t number;
 
         p->given[i - option_items] = true;
         if (i->has_offset)
@@ -102,9 +103,11 @@ static int set_option(Parse *p, const OptionItem *i, const char *value) {
                 *(const char **) target = value;
                 return EXIT_DONE;
         case OPTION_U64:
-                if (text_parse_u64(value, (uint64_t *) target) >= 0)
+                if (text_parse_u64(value, &number) >= 0 && number <= INT64_MAX) { /* what JSON can carry */
+                        *(uint64_t *) target = number;
                         return EXIT_DONE;
-                log_error("--%s=%s: not a whole number from 0 to 18446744073709551615.", i->name, value);
+                }
+                log_error("--%s=%s: not a whole number from 0 to %" PRIi64 ".", i->name, value, INT64_MAX);
                 return EXIT_USAGE;
         }
         return EXIT_USAGE;

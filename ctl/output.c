@@ -22,7 +22,7 @@ static const struct {
         { "─", "-" }, { "│", "|" }, { "┌", "+" }, { "┐", "+" }, { "└", "+" }, { "┘", "+" }, { "├", "+" }, { "┤", "+" },
         { "┬", "+" }, { "╭", "+" }, { "╮", "+" }, { "╰", "+" }, { "╯", "+" }, { "╴", "-" }, { "╶", "-" }, { "┊", ":" },
         { "·", "." }, { "░", "." }, { "█", "#" }, { "▉", "#" }, { "▊", "#" }, { "▋", "#" }, { "▌", "#" },
-        { "▍", " " }, { "▎", " " }, { "▏", " " }, { "…", "~" }, { "–", "-" }, { "→", ">" }, { "←", "<" }, { "°", " " },
+        { "▍", "#" }, { "▎", "|" }, { "▏", "|" }, { "…", "~" }, { "–", "-" }, { "→", ">" }, { "←", "<" }, { "°", " " },
         { "≤", "<" }, { "×", "x" }, { "●", "*" }, { "○", "o" }, { "Δ", "d" },
 };
 
@@ -198,6 +198,24 @@ void out_bar(Ink ink, double share, unsigned width) {
                 strcat(s, eighths[n % 8]);
         out_ink(ink, "%s", s);
         out("%*s", (int) (width - text_width(s)), "");
+}
+
+void out_change_bar(double now, double before, unsigned width) {
+        double lesser = isnan(before) ? now : fmin(now, before);
+        unsigned full = (unsigned) lround(fmin(fmax(lesser, 0), 1) * width), end;
+
+        if (isnan(before))
+                before = now;
+        end = (unsigned) lround(fmin(fmax(fmax(now, before), 0), 1) * width);
+        for (unsigned i = 0; i < width; i++)
+                if (i == 0 && now > 0 && full == 0 && end == 0)
+                        out_ink(INK_FRAME, "▏");
+                else if (i < full)
+                        out_ink(INK_FRAME, "█");
+                else if (i < end)
+                        out_ink(now > before ? INK_BAD : INK_GOOD, now > before ? "█" : "░");
+                else
+                        out(" ");
 }
 
 void out_json(const json_t *j) {

@@ -4,7 +4,7 @@
  *
  * The map has a column per core where SMT siblings are numbered far apart (0 and 64): siblings then stand one under the
  * other, in lanes. Otherwise it has a column per CPU. A blank separates clusters (or cores with adjacent siblings, or,
- * where nothing is known, runs of eight), "┊" separates L3 caches. Rows are made as equally long as they can be.
+ * where neither is known, runs of eight or ten), "┊" separates L3 caches. Rows are made as equally long as they can be.
  */
 #include <math.h>
 
@@ -71,6 +71,15 @@ static unsigned level_of(const TopologyCpu *c, int level) {
         return level == 0 ? c->l3 : level == 1 ? c->cluster : c->core;
 }
 
+/* Length of runs where no cluster parts them: eight, or ten where only that comes out even. */
+static unsigned run_length(const Map *m, const Topology *t) {
+        unsigned n = 1;
+
+        while (n < m->n_columns && t->cpus[m->columns[n].cpu[0]].l3 == t->cpus[m->columns[0].cpu[0]].l3)
+                n++;
+        return n % 10 == 0 && (n % RUN != 0 || n > 32) ? 10 : RUN;
+}
+
 /* How often a level changes from one column to the next; 0 also where it would part every column. */
 static unsigned changes(const Map *m, const Topology *t, int level) {
         unsigned n = 0;
@@ -82,22 +91,26 @@ static unsigned changes(const Map *m, const Topology *t, int level) {
 
 static void set_gaps(Map *m, const Topology *t) {
         bool l3 = changes(m, t, 0) > 0, cluster = changes(m, t, 1) > 0, core = changes(m, t, 2) > 0;
+        unsigned run = run_length(m, t), since = 0;
 
         for (unsigned i = 1; i < m->n_columns; i++) {
                 const TopologyCpu *a = &t->cpus[m->columns[i - 1].cpu[0]], *b = &t->cpus[m->columns[i].cpu[0]];
                 unsigned *gap = &m->columns[i].gap;
 
-                if (l3 && a->l3 != b->l3)
+                since++;
+                if (l3 && a->l3 != b->l3) {
                         *gap = 3;
-                else if (cluster)
+                        since = 0;
+                } else if (cluster)
                         *gap = a->cluster != b->cluster;
                 else if (core)
                         *gap = a->core != b->core;
-                else if (!l3)
-                        *gap = i % RUN == 0;
+                else
+                        *gap = since % run == 0;
         }
         m->caches = l3;
-        m->clusters = cluster;
+        for (unsigned i = 1; cluster && i < m->n_columns; i++)
+                m->clusters = m->clusters || m->columns[i].gap == 1;
 }
 
 static int map_make(const Topology *t, unsigned node, Map *ret) {
@@ -128,14 +141,16 @@ static int map_make(const Topology *t, unsigned node, Map *ret) {
 
 /* End of the row that starts at column `from` when a row has `width` cells. *ret_cells: what it takes. */
 static unsigned row_end(const Map *m, unsigned from, unsigned width, unsigned *ret_cells) {
-        unsigned cells = 0, end = from, at_gap = from, cells_at_gap = 0;
+        unsigned cells = 0, end = from, at_gap = from, cells_at_gap = 0, at_cache = from;
 
         while (end < m->n_columns) {
                 unsigned gap = end > from ? m->columns[end].gap : 0;
 
+                if (gap == 3 && 2 * cells >= width)
+                        at_cache = end;
                 if (gap > 0) {
-                        at_gap = end;
-                        cells_at_gap = cells;
+                        at_gap = at_cache > from ? at_cache : end;
+                        cells_at_gap = at_gap == end ? cells : cells_at_gap;
                 }
                 if (cells + gap + 1 > width)
                         break;

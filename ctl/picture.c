@@ -224,25 +224,48 @@ static int draw_machine(Picture *p) {
         return 0;
 }
 
+static unsigned nearest_with_cpus(const Topology *t, unsigned node) {
+        unsigned best = TOPOLOGY_NONE;
+
+        for (unsigned i = 0; i < t->n_nodes; i++)
+                if (!bitset_isempty(&t->nodes[i].cpus) &&
+                    (best == TOPOLOGY_NONE || topology_distance(t, node, i) < topology_distance(t, node, best)))
+                        best = i;
+        return best;
+}
+
+static bool told_with(const Picture *p, unsigned first, unsigned other) {
+        const Topology *t = p->s->topology;
+
+        return other < t->n_nodes && !is_drawn(p, other) && t->nodes[other].memory == t->nodes[first].memory &&
+                t->nodes[other].os == t->nodes[first].os + (other - first) && nearest_with_cpus(t, other) == nearest_with_cpus(t, first);
+}
+
+/* Nodes of memory alone: one line for each run of equal ones. */
 static void show_undrawn(const Picture *p) {
         const Topology *t = p->s->topology;
         char memory[32];
 
-        for (unsigned i = 0; i < t->n_nodes; i++)
-                if (!is_drawn(p, i) && t->nodes[i].memory > 0) {
-                        unsigned *order = calloc(t->n_nodes, sizeof(*order));
+        for (unsigned i = 0, last; i < t->n_nodes; i = last + 1) {
+                unsigned near = nearest_with_cpus(t, i);
 
-                        out("node %u: %s, no CPUs", t->nodes[i].os, text_format_bytes(memory, sizeof(memory), t->nodes[i].memory));
-                        if (order)
-                                topology_nodes_by_distance(t, i, order);
-                        for (unsigned k = 0; order && k < t->n_nodes; k++)
-                                if (!bitset_isempty(&t->nodes[order[k]].cpus)) {
-                                        out(", nearest node %u", t->nodes[order[k]].os);
-                                        break;
-                                }
-                        out("\n");
-                        free(order);
-                }
+                last = i;
+                if (is_drawn(p, i))
+                        continue;
+                while (told_with(p, i, last + 1))
+                        last++;
+                if (last > i)
+                        out("nodes %u-%u: ", t->nodes[i].os, t->nodes[last].os);
+                else
+                        out("node %u: ", t->nodes[i].os);
+                if (t->nodes[i].memory > 0)
+                        out("%s%s, no CPUs", text_format_bytes(memory, sizeof(memory), t->nodes[i].memory), last > i ? " each" : "");
+                else
+                        out("no memory, no CPUs");
+                if (near != TOPOLOGY_NONE)
+                        out(", nearest node %u", t->nodes[near].os);
+                out("\n");
+        }
 }
 
 static void show_unplaced(Picture *p) {
@@ -272,6 +295,11 @@ static void show_letters(const Picture *p) {
         for (size_t i = 0; i < ELEMENTSOF(letters); i++)
                 if (p->used[(unsigned char) letters[i].letter])
                         out("   %c %s", letters[i].letter, letters[i].help);
+        for (unsigned i = 0; i < p->s->n_devices; i++)
+                if (!p->devices[i].glyph) {
+                        out("   ○ device without a task");
+                        break;
+                }
         if (p->caches)
                 out("   ┊ between L3 caches");
         if (p->clusters)

@@ -9,7 +9,7 @@
 #include "common/text.h"
 #include "ctl/output.h"
 
-#define BAR_WIDTH 36U
+#define BAR_WIDTH 30U
 
 void show_messages(const json_t *messages) {
         size_t i;
@@ -26,46 +26,57 @@ static const char *or_dash(const char *s) {
         return *s ? s : "-";
 }
 
+static bool any_pid(const json_t *tasks) {
+        size_t i;
+        const json_t *t;
+
+        json_array_foreach((json_t *) tasks, i, t)
+                if (jnum(t, "pid") > 0)
+                        return true;
+        return false;
+}
+
 static void show_tasks(const json_t *plan) {
-        static const char *const columns[] = { "TASK", ">PID", "DEVICE", "*CPUS", "MEMS", "IRQ", "", NULL };
+        static const char *const columns[] = { "TASK", "DEVICE", "*CPUS", "MEMS", "IRQ", ">PID", "", NULL };
+        static const char *const planned[] = { "TASK", "DEVICE", "*CPUS", "MEMS", "IRQ", NULL }; /* no process yet */
         const json_t *tasks = jget(plan, "tasks"), *t;
         _cleanup_(table_freep) Table *table = NULL;
+        bool pids = any_pid(tasks);
         size_t i;
 
-        if (json_array_size(tasks) == 0 || table_new(columns, &table) < 0)
+        if (json_array_size(tasks) == 0 || table_new(pids ? columns : planned, &table) < 0)
                 return;
         json_array_foreach((json_t *) tasks, i, t) {
                 _cleanup_free_ char *devices = jjoin(jget(t, "device"), ",");
-                double pid = jnum(t, "pid");
-                bool changed = json_is_true(jget(t, "changed"));
+                bool moves = jnum(t, "pid") > 0 && json_is_true(jget(t, "changed"));
 
                 table_add(table, INK_BOLD, "%s", jstr(t, "name"));
-                if (pid > 0)
-                        table_add(table, INK_NONE, "%.0f", pid);
-                else
-                        table_add(table, INK_DIM, "-");
                 table_add(table, INK_NONE, "%s", or_dash(strempty(devices)));
                 table_add(table, INK_GOOD, "%s", or_dash(jstr(t, "cpus")));
                 table_add(table, INK_NONE, "%s", or_dash(jstr(t, "mems")));
                 table_add(table, INK_NONE, "%s", or_dash(jstr(t, "irq_cpus")));
-                table_add(table, changed ? INK_WARN : INK_DIM, "%s", changed ? "new" : "");
+                if (!pids)
+                        continue;
+                if (jnum(t, "pid") > 0)
+                        table_add(table, INK_NONE, "%.0f", jnum(t, "pid"));
+                else
+                        table_add(table, INK_DIM, "-");
+                table_add(table, moves ? INK_WARN : INK_DIM, "%s", moves ? "moves" : "");
         }
         out("\n");
         table_print(table);
 }
 
-/* One line of the energy table: bar of the value, and below it of what it was before, when that was known. */
-static void show_energy_row(const char *name, double now, double before, double scale, Ink ink) {
-        out_ink(ink, "%-16s", name);
+static void show_energy_row(const char *name, double now, double before, double scale) {
+        out("%-16s", name);
         if (isnan(before))
                 out("%11s", "-");
         else
                 out("%11.4g", before);
-        out_ink(ink, "%11.4g", now);
-        out("  ");
-        out_bar(now > before ? INK_WARN : INK_GOOD, fabs(now) / scale, BAR_WIDTH);
-        if (!isnan(before) && before > now + scale * 1e-9) /* what the plan saves */
-                out_ink(INK_DIM, " -%.3g", before - now);
+        out("%11.4g  ", now);
+        out_change_bar(now / scale, before / scale, BAR_WIDTH);
+        if (!isnan(before) && fabs(before - now) > scale * 1e-9)
+                out_ink(INK_DIM, "%+9.3g", now - before);
         out("\n");
 }
 
@@ -94,7 +105,7 @@ static void show_energy(const json_t *plan) {
                 double b = before ? jnum(terms_before, name) : NAN, n = json_number_value(v);
 
                 if (n != 0 || (!isnan(b) && b != 0))
-                        show_energy_row(name, n, b, scale, INK_NONE);
+                        show_energy_row(name, n, b, scale);
         }
         out_ink(INK_BOLD, "%-16s", "total");
         if (before)
@@ -133,19 +144,23 @@ static void show_elapsed(double us) {
 }
 
 static void show_summary(const json_t *plan) {
-        size_t n = json_array_size(jget(plan, "tasks")), changed = 0, i;
+        size_t n = json_array_size(jget(plan, "tasks")), running = 0, moves = 0, i;
         const json_t *t;
 
-        json_array_foreach((json_t *) jget(plan, "tasks"), i, t)
-                changed += json_is_true(jget(t, "changed"));
+        json_array_foreach((json_t *) jget(plan, "tasks"), i, t) {
+                running += jnum(t, "pid") > 0;
+                moves += jnum(t, "pid") > 0 && json_is_true(jget(t, "changed"));
+        }
         if (!json_is_true(jget(plan, "feasible")))
                 out_ink(INK_BAD, "infeasible");
         else if (!json_is_true(jget(plan, "changed")))
                 out_ink(INK_GOOD, "nothing to change");
         else
                 out_ink(INK_GOOD, "feasible");
-        out(": %zu task%s, %zu would change; solver %s, seed %.0f", n, n == 1 ? "" : "s", changed,
-            or_dash(jstr(plan, "solver")), jnum(plan, "seed"));
+        out(": %zu task%s", n, n == 1 ? "" : "s");
+        if (running > 0)
+                out(", %zu of %zu running would move", moves, running);
+        out("; solver %s, seed %.0f", or_dash(jstr(plan, "solver")), jnum(plan, "seed"));
         show_elapsed(jnum(plan, "elapsed_us"));
         out("\n");
 }

@@ -14,14 +14,18 @@
 
 static void show_head(const Snapshot *s) {
         const Topology *t = s->topology;
+        _cleanup_free_ char *text = NULL;
         uint64_t memory = 0;
         char buf[32];
 
         for (unsigned i = 0; i < t->n_nodes; i++)
                 memory += t->nodes[i].memory;
+        (void) text_format_bytes(buf, sizeof(buf), memory);
+        if (asprintf(&text, "%u CPUs (%u allowed), %u NUMA node%s, %s, %zu device%s", t->n_cpus, bitset_weight(&t->allowed), t->n_nodes,
+                     t->n_nodes == 1 ? "" : "s", buf, s->n_devices, s->n_devices == 1 ? "" : "s") < 0)
+                return;
         out_ink(INK_BOLD, "%s", strempty(t->source));
-        out(": %u CPUs (%u allowed), %u NUMA node%s, %s, %zu device%s\n", t->n_cpus, bitset_weight(&t->allowed), t->n_nodes,
-            t->n_nodes == 1 ? "" : "s", text_format_bytes(buf, sizeof(buf), memory), s->n_devices, s->n_devices == 1 ? "" : "s");
+        out("%s%s\n", text_width(strempty(t->source)) + 2 + text_width(text) > OUTPUT_WIDTH ? ":\n" : ": ", text);
 }
 
 static void show_distances(const Topology *t) {
