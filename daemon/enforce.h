@@ -42,7 +42,7 @@ typedef struct Outcome {
 } Outcome;
 
 void outcome_done(Outcome *o);
-int outcome_to_json(const Outcome *o, json_t **ret); /* {"written":n,"unchanged":n,"drift":n,"gone":n,"refused":n,"changes":[…]} */
+int outcome_to_json(const Outcome *o, json_t **ret); /* {"written":n,"unchanged":n,"drift":n,"gone":n,"refused":n,"changes":[…],"messages":[…]} */
 
 typedef struct Enforcer Enforcer;
 
@@ -50,6 +50,8 @@ typedef struct Enforcer Enforcer;
 int enforcer_new(Undo *undo, const Cgroups *cgroups, Enforcer **ret);
 Enforcer *enforcer_free(Enforcer *e);
 DEFINE_CLEANUP(Enforcer *, enforcer_free);
+
+/* The outcome is filled on failure too: its messages say what was put back. The caller does outcome_done(). */
 
 /* Brings the tasks of one job (NULL: of all jobs in the plan) to the plan: one transaction. Reason is for the log.
  * 0 also when single threads refused (see the outcome); negative errno when nothing could be noted (the journal). */

@@ -9,7 +9,8 @@ libreaders_la_SOURCES = daemon/readers/machine.c daemon/readers/machine.h \
 	daemon/readers/owner.c daemon/readers/kubelet.c daemon/readers/task-devices.c daemon/readers/task-devices.h \
 	daemon/readers/rank-identity.c daemon/readers/rank-identity.h
 libreaders_la_LIBADD = $(HWLOC_LIBS)
-libdaemon_la_SOURCES = daemon/config.c daemon/config.h daemon/collect.c daemon/collect.h daemon/enforce.c daemon/enforce.h \
+libdaemon_la_SOURCES = daemon/config.c daemon/config.h daemon/collect.c daemon/collect.h daemon/enforce.c daemon/enforce-bus.c daemon/enforce-group.c daemon/enforce-outcome.c daemon/enforce-revert.c \
+	daemon/enforce-util.c daemon/enforce-internal.h daemon/enforce.h \
 	daemon/undo.c daemon/undo-replay.c daemon/undo-internal.h daemon/undo.h \
 	daemon/manager.c daemon/manager.h daemon/manager-internal.h daemon/manager-apply.c daemon/manager-enact.c daemon/manager-change.c daemon/manager-show.c \
 	daemon/jobs.c daemon/jobs.h daemon/worker.c daemon/worker.h daemon/authority.c daemon/authority.h \

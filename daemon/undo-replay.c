@@ -267,6 +267,8 @@ static int replay_cgroup(Undo *u, const json_t *o) {
                 r = member_string(o, "new", &e.new_path);
         if (r >= 0)
                 r = member_string(o, "controller", &e.controller);
+        if (r >= 0 && (e.old_path[0] != '/' || e.new_path[0] != '/'))
+                r = -EBADMSG;
         return replay_entry(u, &e, r < 0 ? NULL : find_cgroup(u, e.process, e.controller), r);
 }
 
@@ -305,8 +307,8 @@ static int replay_abort(Undo *u, const json_t *o) {
         for (size_t i = 0; i < u->n_entries; i++) {
                 UndoEntry *e = &u->entries[i];
 
-                if (e->type == _UNDO_MAX || e->id != id || e->committed || e->type == UNDO_DIR)
-                        continue; /* directories stay noted until they are removed */
+                if (e->type != UNDO_AFFINITY || e->id != id || e->committed)
+                        continue; /* groups and directories stay noted until each has been left, or removed */
                 if (bitset_isempty(&e->before)) {
                         entry_forget(u, e);
                         continue;

@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                     (e[i].tid <= 0 || bitset_isempty(&e[i].old) || bitset_isempty(&e[i].new) ||
                      undo_find_tid(u, e[i].tid, e[i].tid_start) != &e[i]))
                         abort();
-                if (e[i].type != UNDO_AFFINITY && !e[i].new_path)
+                if (e[i].type != UNDO_AFFINITY && (!e[i].new_path || e[i].new_path[0] != '/'))
                         abort();
         }
         return 0;

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The parts of enforcement: enforce.c applies, enforce-revert.c puts back, enforce-group.c moves processes of ours into
+ * groups of ours, enforce-util.c says who a process is, what its cpuset allows and what became of a change.
+ */
+#pragma once
+
+#include "daemon/enforce.h"
+
+#define THREAD_PASSES_MAX 16U
+
+struct Enforcer {
+        Undo *undo;
+        const Cgroups *cgroups;
+        Bitset possible; /* every CPU the kernel may ever have: a mask that follows the cpuset */
+        Bitset online;   /* read at the start of each operation */
+};
+
+/* A process that was the one meant when it was opened, and whose pid cannot pass to another unnoticed. */
+typedef struct Identity {
+        Process process;
+        int pidfd;   /* -1: kernel before 5.3 */
+        int proc_fd; /* /proc/PID of this very process: reads fail once it is reaped */
+} Identity;
+
+int identity_open(Process p, Identity *ret); /* -ESRCH: gone, or its pid is another's */
+void identity_done(Identity *i);
+bool identity_alive(const Identity *i);
+
+typedef struct Thread {
+        pid_t tid;
+        uint64_t start;
+        char comm[64];
+} Thread;
+
+int thread_read(const Identity *i, pid_t tid, Thread *ret); /* -ESRCH: not a thread of it any more */
+
+typedef struct Threads { /* walk over a process's threads until a pass finds no new one */
+        pid_t *known; /* sorted */
+        size_t n_known;
+        pid_t *fresh; /* found by the last threads_next() */
+        size_t n_fresh;
+        unsigned n_passes;
+} Threads;
+
+int threads_next(Threads *t, pid_t pid); /* 1 there are new ones; 0 done; -ELOOP they keep coming; -ESRCH */
+bool threads_known(const Threads *t, pid_t tid);
+void threads_done(Threads *t);
+
+typedef struct Allowed { /* what the cgroup of a process allows, online CPUs only */
+        Bitset cpus;
+        char *group;
+} Allowed;
+
+int allowed_read(const Enforcer *e, pid_t pid, Allowed *ret);
+void allowed_done(Allowed *a);
+int online_read(Enforcer *e);
+
+/* Is `current` what the kernel makes of `wrote` under this cpuset? */
+bool mask_stands(const Bitset *current, const Bitset *wrote, const Bitset *allowed);
+/* … of what we wrote there, or are just writing? */
+bool mask_is_ours(const UndoEntry *e, const Bitset *current, const Bitset *allowed);
+/* Writes and reads back: CHANGE_DONE, _NARROWED, _GONE or _REFUSED (*ret_error). */
+ChangeResult mask_write(pid_t tid, const Bitset *wanted, Bitset *got, int *ret_error);
+
+/* One change, counted. Sets may be NULL. */
+int outcome_add(Outcome *o, ChangeResult result, const char *job, Process p, const Thread *t, const Bitset *old,
+                const Bitset *wanted, const Bitset *got, int error);
+int outcome_add_path(Outcome *o, ChangeResult result, const char *job, Process p, const char *path, const Bitset *wanted, int error);
+/* Sentences on the changes from index `first` on, all of one process: one per kind, not one per thread. */
+int outcome_say(Outcome *o, size_t first, const char *name, const Allowed *a);
+
+typedef struct Transaction { /* begun with its first note, so that nothing is written when nothing changes */
+        Undo *undo;
+        const char *job;
+        uint64_t id;
+        bool begun;
+} Transaction;
+
+int transaction_begin(Transaction *t);
+int transaction_commit(Transaction *t);
+/* Undoes what the transaction did so far; `error` is why. Returns error. */
+int transaction_rollback(Enforcer *e, Transaction *t, int error, Outcome *o);
+
+/* enforce-group.c */
+bool group_movable(const Enforcer *e, const Task *task);
+/* Moves it into a group of ours with these CPUs. -EUCLEAN: could not, said so, all of it is as before; other negative
+ * errno: the journal. */
+int group_enter(Enforcer *e, Transaction *t, const char *job, Process p, const Bitset *cpus, char **ret_group, Outcome *o);
+/* 1: its group of ours has other CPUs than before, 0: it has none, or the same. */
+int group_set_cpus(Enforcer *e, Process p, const Bitset *cpus, Outcome *o);
+int group_put_back(Enforcer *e, const UndoEntry *entry, Outcome *o); /* 1 entry is done with, 0 keep it */
+bool group_populated(const Enforcer *e, const UndoEntry *entry);
+
+/* enforce-bus.c: org.freedesktop.systemd1 */
+int scope_start(const char *unit, pid_t pid, const char *description, const Bitset *cpus, char **ret_message);
+int scope_set_cpus(const char *unit, const Bitset *cpus, char **ret_message);

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernel -> as it was. The journal's entries are taken process by process: judge every mask first, then leave the group,
+ * then write the old masks (a mask is always read and written through the cpuset it is in), then the threads and child
+ * processes born since, which have no entry but hold what we wrote; only then are the entries forgotten, so that a kill
+ * in between leaves them for the next start.
+ *
+ * Revert puts back the first old mask; a transaction that was cut short or could not be noted goes back to what stood
+ * before it. Both leave alone what somebody else has set since.
+ */
+#include <dirent.h>
+#include <errno.h>
+
+#include "daemon/enforce-internal.h"
+#include "daemon/readers/tasks.h"
+
+typedef struct Family { /* every process and its parent, read once per operation */
+        Process *pids; /* start_time is read when it is needed */
+        pid_t *parents;
+        size_t n;
+} Family;
+
+typedef struct Restore { /* over one process */
+        Enforcer *e;
+        Outcome *o;
+        Family *family;
+        bool to_before; /* of the transaction, not of all that we did */
+        const UndoEntry *const *entries;
+        size_t n_entries;
+        bool *ours, *forget; /* by entry */
+        Identity identity;
+        Allowed allowed;
+        Bitset born_new, born_target; /* threads born since: those that hold born_new get born_target */
+        const char *job;
+} Restore;
+
+static void family_done(Family *f) {
+        free(f->pids);
+        free(f->parents);
+        *f = (Family){};
+}
+
+static int family_add(Family *f, size_t *allocated, pid_t pid, pid_t parent) {
+        if (f->n == *allocated) {
+                size_t n = *allocated ? *allocated * 2 : 256;
+                Process *pids = reallocarray(f->pids, n, sizeof(*pids));
+                pid_t *parents;
+
+                if (!pids)
+                        return -ENOMEM;
+                f->pids = pids;
+                parents = reallocarray(f->parents, n, sizeof(*parents));
+                if (!parents)
+                        return -ENOMEM;
+                f->parents = parents;
+                *allocated = n;
+        }
+        f->pids[f->n] = (Process){ .pid = pid };
+        f->parents[f->n++] = parent;
+        return 0;
+}
+
+static int family_read(Family *f) {
+        DIR *d = opendir("/proc");
+        size_t allocated = 0;
+        struct dirent *de;
+        int r = 0;
+
+        if (!d)
+                return -errno;
+        while (r >= 0 && (de = readdir(d))) {
+                pid_t pid, parent;
+
+                if (text_parse_pid(de->d_name, &pid) >= 0 && process_parent(pid, &parent) >= 0)
+                        r = family_add(f, &allocated, pid, parent);
+        }
+        (void) closedir(d);
+        return r;
+}
+
+/* What an affinity entry goes back to. */
+static const Bitset *target_of(const Restore *s, const UndoEntry *entry) {
+        if (s->to_before && !bitset_isempty(&entry->before))
+                return &entry->before;
+        return entry->all ? &s->e->possible : &entry->old;
+}
+
+static ChangeResult restore_write(Restore *s, pid_t tid, const Bitset *target, Bitset *got, int *error) {
+        ChangeResult result = identity_alive(&s->identity) ? mask_write(tid, target, got, error) : CHANGE_GONE;
+
+        /* Its cpuset has none of the old CPUs any more: let it have all that there are. */
+        if (result == CHANGE_REFUSED && *error == EINVAL)
+                result = mask_write(tid, &s->e->possible, got, error);
+        else if (result == CHANGE_NARROWED && bitset_equal(target, &s->e->possible))
+                result = CHANGE_DONE;
+        return result;
+}
+
+static int restore_affinity(Restore *s, size_t index) {
+        const UndoEntry *entry = s->entries[index];
+        _cleanup_(bitset_done) Bitset current = BITSET_EMPTY, got = BITSET_EMPTY;
+        const Bitset *target = target_of(s, entry);
+        ChangeResult result;
+        int error = 0, r;
+        Thread t;
+
+        s->forget[index] = true;
+        r = thread_read(&s->identity, entry->tid, &t);
+        if (r >= 0 && t.start != entry->tid_start)
+                r = -ESRCH;
+        if (r >= 0)
+                r = bitset_getaffinity(entry->tid, &current);
+        if (r == -ESRCH)
+                return outcome_add(s->o, CHANGE_GONE, entry->job, entry->process, &(Thread){ .tid = entry->tid }, NULL, &entry->old,
+                                   NULL, ESRCH);
+        if (r < 0)
+                return r;
+        if (!s->ours[index]) {
+                result = mask_stands(&current, &entry->old, &s->allowed.cpus) || bitset_equal(&current, target) ? CHANGE_SAME : CHANGE_DRIFT;
+                return outcome_add(s->o, result, entry->job, entry->process, &t, &entry->new, target, &current, 0);
+        }
+        result = restore_write(s, entry->tid, target, &got, &error);
+        s->forget[index] = result != CHANGE_REFUSED;
+        return outcome_add(s->o, result, entry->job, entry->process, &t, &current,
+                           target == &s->e->possible ? &entry->old : target, &got, error);
+}
+
+static int restore_born_thread(Restore *s, const Identity *i, pid_t tid) {
+        _cleanup_(bitset_done) Bitset current = BITSET_EMPTY, got = BITSET_EMPTY;
+        ChangeResult result;
+        int error = 0, r;
+        Thread t;
+
+        r = thread_read(i, tid, &t);
+        if (r >= 0)
+                r = bitset_getaffinity(tid, &current);
+        if (r == -ESRCH || (r >= 0 && undo_find_tid(s->e->undo, tid, t.start)))
+                return 0;
+        if (r < 0 || !mask_stands(&current, &s->born_new, &s->allowed.cpus))
+                return r;
+        result = restore_write(s, tid, &s->born_target, &got, &error);
+        return outcome_add(s->o, result, s->job, i->process, &t, &current, &s->born_target, &got, error);
+}
+
+static int restore_born_threads(Restore *s, const Identity *i) {
+        _cleanup_(threads_done) Threads threads = {};
+        int r;
+
+        while ((r = threads_next(&threads, i->process.pid)) > 0)
+                for (size_t k = 0; k < threads.n_fresh; k++) {
+                        int q = restore_born_thread(s, i, threads.fresh[k]);
+
+                        if (q < 0)
+                                return q;
+                }
+        return r == -ESRCH || r == -ELOOP ? 0 : r;
+}
+
+/* Child processes without an entry of their own, and theirs. */
+static int restore_born_children(Restore *s, pid_t parent, unsigned depth) {
+        int r;
+
+        if (depth > 64)
+                return 0;
+        if (!s->family->pids) {
+                r = family_read(s->family);
+                if (r < 0)
+                        return r;
+        }
+        for (size_t i = 0; i < s->family->n; i++) {
+                _cleanup_(identity_done) Identity child = { .pidfd = -1, .proc_fd = -1 };
+                Process p = s->family->pids[i];
+                pid_t now;
+
+                if (s->family->parents[i] != parent || process_start_time(p.pid, &p.start_time) < 0 ||
+                    undo_find_tid(s->e->undo, p.pid, p.start_time))
+                        continue;
+                r = identity_open(p, &child);
+                if (r == -ESRCH || (r >= 0 && (process_parent(p.pid, &now) < 0 || now != parent)))
+                        continue; /* gone, or the pid is another's since the family was read */
+                if (r >= 0)
+                        r = restore_born_threads(s, &child);
+                if (r >= 0)
+                        r = restore_born_children(s, p.pid, depth + 1);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int restore_born(Restore *s) {
+        int r;
+
+        if (bitset_isempty(&s->born_new))
+                return 0;
+        r = restore_born_threads(s, &s->identity);
+        return r < 0 ? r : restore_born_children(s, s->identity.process.pid, 0);
+}
+
+static int judge_entries(Restore *s) {
+        const Process *p = &s->identity.process;
+
+        for (size_t i = 0; i < s->n_entries; i++) {
+                _cleanup_(bitset_done) Bitset current = BITSET_EMPTY;
+                const UndoEntry *entry = s->entries[i];
+                int r;
+
+                if (entry->type != UNDO_AFFINITY || bitset_getaffinity(entry->tid, &current) < 0)
+                        continue;
+                s->ours[i] = mask_is_ours(entry, &current, &s->allowed.cpus);
+                if (entry->tid != p->pid || entry->tid_start != p->start_time)
+                        continue;
+                r = bitset_copy(&s->born_new, &entry->new);
+                if (r >= 0)
+                        r = bitset_copy(&s->born_target, target_of(s, entry));
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int restore_groups(Restore *s) {
+        bool moved = false;
+        int r;
+
+        for (size_t i = 0; i < s->n_entries; i++) {
+                if (s->entries[i]->type != UNDO_CGROUP)
+                        continue;
+                r = group_put_back(s->e, s->entries[i], s->o);
+                if (r < 0)
+                        return r;
+                s->forget[i] = r > 0;
+                moved = true;
+        }
+        if (!moved && s->to_before && !bitset_isempty(&s->born_target)) {
+                r = group_set_cpus(s->e, s->identity.process, &s->born_target, s->o);
+                if (r < 0)
+                        return r;
+                moved = r > 0;
+        }
+        if (!moved || s->identity.proc_fd < 0)
+                return 0;
+        allowed_done(&s->allowed);
+        r = allowed_read(s->e, s->identity.process.pid, &s->allowed);
+        return r == -ESRCH ? 0 : r;
+}
+
+static int restore_gone(Restore *s) {
+        for (size_t i = 0; i < s->n_entries; i++)
+                s->forget[i] = s->entries[i]->type == UNDO_AFFINITY;
+        return outcome_add(s->o, CHANGE_GONE, s->job, s->entries[0]->process, NULL, NULL, NULL, NULL, ESRCH);
+}
+
+static int restore_open(Restore *s) {
+        int r = identity_open(s->entries[0]->process, &s->identity);
+
+        if (r >= 0)
+                r = allowed_read(s->e, s->identity.process.pid, &s->allowed);
+        if (r == -ESRCH)
+                identity_done(&s->identity);
+        return r;
+}
+
+static int restore_living(Restore *s) {
+        size_t first = s->o->n_changes;
+        int r = judge_entries(s);
+
+        if (r >= 0)
+                r = restore_groups(s);
+        for (size_t i = 0; r >= 0 && i < s->n_entries; i++)
+                if (s->entries[i]->type == UNDO_AFFINITY)
+                        r = restore_affinity(s, i);
+        if (r >= 0)
+                r = restore_born(s);
+        return r < 0 ? r : outcome_say(s->o, first, s->job, &s->allowed);
+}
+
+/* The masks of a transaction are ended as a whole, by its abort mark. */
+static void restore_end(Restore *s) {
+        bool abort_follows = s->to_before && s->identity.proc_fd >= 0;
+
+        for (size_t i = 0; i < s->n_entries; i++)
+                if (s->forget[i] && (s->entries[i]->type == UNDO_CGROUP || !abort_follows))
+                        (void) undo_forget(s->e->undo, s->entries[i]);
+        identity_done(&s->identity);
+        allowed_done(&s->allowed);
+        bitset_done(&s->born_new);
+        bitset_done(&s->born_target);
+        free(s->ours);
+        free(s->forget);
+}
+
+static int restore_process(Enforcer *e, const UndoEntry *const *entries, size_t n, bool to_before, Family *family, Outcome *o) {
+        Restore s = { .e = e, .o = o, .family = family, .to_before = to_before, .entries = entries, .n_entries = n,
+                      .identity = { .pidfd = -1, .proc_fd = -1 }, .job = strempty(entries[0]->job) };
+        int r;
+
+        s.ours = calloc(n, sizeof(*s.ours));
+        s.forget = calloc(n, sizeof(*s.forget));
+        r = s.ours && s.forget ? restore_open(&s) : -ENOMEM;
+        if (r == -ESRCH) {
+                r = restore_gone(&s);
+                if (r >= 0)
+                        r = restore_groups(&s); /* its children may live on in our group */
+        } else if (r >= 0)
+                r = restore_living(&s);
+        if (s.forget)
+                restore_end(&s);
+        return r;
+}
+
+static int entry_compare(const void *a, const void *b) {
+        const UndoEntry *x = *(const UndoEntry *const *) a, *y = *(const UndoEntry *const *) b;
+
+        if (x->process.pid != y->process.pid)
+                return CMP(x->process.pid, y->process.pid);
+        if (x->process.start_time != y->process.start_time)
+                return CMP(x->process.start_time, y->process.start_time);
+        return CMP(x, y);
+}
+
+typedef struct Pick { /* which entries are meant */
+        const char *job;   /* NULL: of any */
+        bool uncommitted;  /* only those */
+        uint64_t id;       /* of this transaction; 0: of any */
+} Pick;
+
+static bool picked(const Pick *p, const UndoEntry *e) {
+        if (e->type == UNDO_DIR || (p->uncommitted && e->committed) || (p->id > 0 && e->id != p->id))
+                return false;
+        return !p->job || streq(strempty(e->job), p->job);
+}
+
+static int pick(Enforcer *e, const Pick *p, const UndoEntry ***ret, size_t *ret_n) {
+        const UndoEntry *all, **some;
+        size_t n, k = 0;
+
+        all = undo_entries(e->undo, &n);
+        some = calloc(n + 1, sizeof(*some));
+        if (!some)
+                return -ENOMEM;
+        for (size_t i = 0; i < n; i++)
+                if (picked(p, &all[i]))
+                        some[k++] = &all[i];
+        qsort(some, k, sizeof(*some), entry_compare);
+        *ret = some;
+        *ret_n = k;
+        return 0;
+}
+
+static size_t run_length(const UndoEntry *const *entries, size_t n) {
+        size_t k = 1;
+
+        while (k < n && entries[k]->process.pid == entries[0]->process.pid &&
+               entries[k]->process.start_time == entries[0]->process.start_time)
+                k++;
+        return k;
+}
+
+/* One process that cannot be put back is no reason to leave the others: the first error is returned at the end. */
+static int restore_picked(Enforcer *e, const Pick *p, bool to_before, Outcome *o) {
+        _cleanup_(family_done) Family family = {};
+        _cleanup_free_ const UndoEntry **entries = NULL;
+        size_t n;
+        int r = pick(e, p, &entries, &n), error;
+
+        if (r < 0)
+                return r;
+        for (size_t i = 0, k; i < n; i += k) {
+                k = run_length(&entries[i], n - i);
+                error = restore_process(e, &entries[i], k, to_before, &family, o);
+                if (r >= 0)
+                        r = error;
+        }
+        return r;
+}
+
+static const char *rollback_cause(int error) {
+        switch (-error) {
+        case ENOSPC:
+        case EDQUOT:
+        case EROFS:
+        case EFBIG:
+        case EBADF:
+        case EIO:
+                return "The undo journal cannot take what is to be changed";
+        default:
+                return "The change could not be completed";
+        }
+}
+
+int transaction_rollback(Enforcer *e, Transaction *t, int error, Outcome *o) {
+        unsigned before = o->n_written;
+        int r;
+
+        if (t->begun) {
+                r = restore_picked(e, &(Pick){ .uncommitted = true, .id = t->id }, true, o);
+                if (r < 0)
+                        (void) strv_extendf(&o->messages, "Not everything could be put back: %s", strerror(-r));
+                (void) undo_abort(e->undo, t->id);
+                (void) enforce_sweep(e);
+        }
+        (void) strv_extendf(&o->messages, "%s (%s): nothing more is changed, %u changes were put back", rollback_cause(error),
+                            strerror(-error), o->n_written - before);
+        return error;
+}
+
+int enforce_revert(Enforcer *e, const char *job, Outcome *ret) {
+        int r;
+
+        *ret = (Outcome){};
+        r = online_read(e);
+        if (r >= 0)
+                r = restore_picked(e, &(Pick){ .job = job }, false, ret);
+        (void) enforce_sweep(e);
+        return r;
+}
+
+static uint64_t next_uncommitted(Enforcer *e, uint64_t after) {
+        uint64_t id = 0;
+        size_t n;
+        const UndoEntry *all = undo_entries(e->undo, &n);
+
+        for (size_t i = 0; i < n; i++)
+                if (all[i].type == UNDO_AFFINITY && !all[i].committed && all[i].id > after && (id == 0 || all[i].id < id))
+                        id = all[i].id;
+        return id;
+}
+
+/* One abort mark per transaction that was cut short. */
+static int abort_uncommitted(Enforcer *e) {
+        int r = 0;
+
+        for (uint64_t id = 0; (id = next_uncommitted(e, id)) > 0;) {
+                int k = undo_abort(e->undo, id);
+
+                if (r >= 0)
+                        r = k;
+        }
+        return r;
+}
+
+/* Entries of processes that have ended; of single threads too where asked (it costs a read for each). */
+static int forget_gone(Enforcer *e, bool threads) {
+        _cleanup_free_ const UndoEntry **entries = NULL;
+        size_t n;
+        int r = pick(e, &(Pick){}, &entries, &n);
+
+        if (r < 0)
+                return r;
+        for (size_t i = 0, k; i < n; i += k) {
+                _cleanup_(identity_done) Identity identity = { .pidfd = -1, .proc_fd = -1 };
+                bool gone = identity_open(entries[i]->process, &identity) == -ESRCH;
+
+                k = run_length(&entries[i], n - i);
+                for (size_t j = i; j < i + k; j++) {
+                        bool dead = gone;
+                        Thread t;
+
+                        if (entries[j]->type == UNDO_CGROUP && gone)
+                                dead = !group_populated(e, entries[j]);
+                        else if (entries[j]->type == UNDO_AFFINITY && !gone && threads)
+                                dead = thread_read(&identity, entries[j]->tid, &t) == -ESRCH || t.start != entries[j]->tid_start;
+                        if (dead)
+                                (void) undo_forget(e->undo, entries[j]);
+                }
+        }
+        return 0;
+}
+
+int enforce_recover(Enforcer *e, Outcome *ret) {
+        int r, k;
+
+        *ret = (Outcome){};
+        r = online_read(e);
+        if (r < 0)
+                return r;
+        r = restore_picked(e, &(Pick){ .uncommitted = true }, true, ret);
+        k = abort_uncommitted(e);
+        if (r >= 0)
+                r = k;
+        k = forget_gone(e, true);
+        (void) enforce_sweep(e);
+        if (r >= 0 && ret->n_written > 0)
+                r = strv_extendf(&ret->messages, "A change that was cut short was undone: %u masks and groups put back", ret->n_written);
+        return r < 0 ? r : k;
+}
+
+int enforce_sweep(Enforcer *e) {
+        const UndoEntry *all;
+        int r = forget_gone(e, false);
+        size_t n;
+
+        if (r < 0)
+                return r;
+        all = undo_entries(e->undo, &n);
+        for (size_t i = n; i-- > 0;) /* children were made after their parents */
+                if (all[i].type == UNDO_DIR && (rmdir(all[i].new_path) == 0 || errno == ENOENT))
+                        (void) undo_forget(e->undo, &all[i]);
+        return 0;
+}
