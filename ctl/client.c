@@ -3,7 +3,9 @@
  * org.qsched1 as a client (the contract is in daemon/bus.h and org.qsched1(5)). Answers are JSON in a string. Every
  * failure is told here, as one sentence that says what to try next, and becomes an exit code.
  */
-#include "common/fileio.h"
+#include <strings.h>
+
+#include "common/ini.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "ctl/ctl.h"
@@ -55,7 +57,12 @@ static const ErrorRow errors[] = {
         { "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired", EXIT_FAILED, "Changing a placement needs authority, which nobody could be asked for; try again as root." },
 };
 
-static int tell_bus_error(const sd_bus_error *e, int r) {
+static bool is_lost(int r) {
+        return r == -ENOENT || r == -ECONNREFUSED || r == -ECONNRESET || r == -ENOTCONN || r == -EPIPE;
+}
+
+static int tell_bus_error(sd_bus *bus, const sd_bus_error *e, int r) {
+        const char *address = NULL;
         for (size_t i = 0; e->name && i < ELEMENTSOF(errors); i++)
                 if (streq(errors[i].name, e->name)) {
                         log_error("%s", errors[i].sentence ?: strempty(e->message));
@@ -63,7 +70,9 @@ static int tell_bus_error(const sd_bus_error *e, int r) {
                 }
         if (e->name && streq(e->name, SD_BUS_ERROR_ACCESS_DENIED))
                 log_error("%s", e->message && *e->message ? e->message : "Access denied; try again as root.");
-        else if (r == -ENOENT || r == -ECONNREFUSED || r == -ECONNRESET || r == -ENOTCONN)
+        else if (is_lost(r) && sd_bus_get_address(bus, &address) >= 0 && strncmp(address, "unixexec:", 9) == 0)
+                log_error("The connection over ssh failed: is the host right, may you log in there, and is systemd-stdio-bridge installed on it?");
+        else if (is_lost(r))
                 log_error_errno(r, "Cannot reach the system bus, and so not the daemon (%m); " NO_DAEMON ".");
         else if (e->message && *e->message)
                 log_error("%s", e->message);
@@ -78,7 +87,7 @@ static int call(sd_bus *bus, sd_bus_message *m, sd_bus_message **ret) {
 
         (void) sd_bus_message_set_allow_interactive_authorization(m, true);
         r = sd_bus_call(bus, m, CALL_TIMEOUT_USEC, &e, ret);
-        return r < 0 ? tell_bus_error(&e, r) : EXIT_DONE;
+        return r < 0 ? tell_bus_error(bus, &e, r) : EXIT_DONE;
 }
 
 int client_call(sd_bus *bus, sd_bus_message *m, json_t **ret) {
@@ -122,8 +131,47 @@ int client_call_string(sd_bus *bus, const char *member, const char *arg, json_t 
         return client_call(bus, m, ret);
 }
 
-int client_append_job(sd_bus_message *m, const Job *job) {
-        return sd_bus_message_append(m, "(ss)", job->text, strempty(job->matrix_text));
+static const IniSection *job_section(const Ini *ini) {
+        for (size_t i = 0; i < ini->n_sections; i++)
+                if (strcasecmp(ini->sections[i].type, "Job") == 0)
+                        return &ini->sections[i];
+        return NULL;
+}
+
+static bool has_name(const IniSection *s) {
+        for (size_t i = 0; i < s->n_items; i++)
+                if (strcasecmp(s->items[i].key, "Name") == 0)
+                        return true;
+        return false;
+}
+
+/* A job without Name= is called like its file, which the daemon does not see: the name is put in. */
+char *client_job_text(const Job *job) {
+        _cleanup_(ini_freep) Ini *ini = NULL;
+        const IniSection *s;
+        const char *rest = job->text;
+        char *text;
+
+        if (ini_parse("job", job->text, strlen(job->text), &ini, NULL) < 0)
+                return strdup(job->text);
+        s = job_section(ini);
+        if (s && has_name(s))
+                return strdup(job->text);
+        for (unsigned line = 0; s && line < s->line && rest; line++) {
+                rest = strchr(rest, '\n');
+                rest = rest ? rest + 1 : NULL;
+        }
+        if (!s) /* no [Job] at all */
+                return asprintf(&text, "[Job]\nName=%s\n%s", job->name, job->text) < 0 ? NULL : text;
+        if (!rest) /* [Job] is the last line and has no end */
+                return asprintf(&text, "%s\nName=%s\n", job->text, job->name) < 0 ? NULL : text;
+        return asprintf(&text, "%.*sName=%s\n%s", (int) (rest - job->text), job->text, job->name, rest) < 0 ? NULL : text;
+}
+
+static int append_job(sd_bus_message *m, const Job *job) {
+        _cleanup_free_ char *text = client_job_text(job);
+
+        return text ? sd_bus_message_append(m, "(ss)", text, strempty(job->matrix_text)) : -ENOMEM;
 }
 
 int client_append_options(sd_bus_message *m, const Options *o) {
@@ -144,7 +192,7 @@ static int append_jobs(sd_bus_message *m, Job **jobs, size_t n, const Options *o
         int r = sd_bus_message_open_container(m, 'a', "(ss)");
 
         for (size_t i = 0; i < n && r >= 0; i++)
-                r = client_append_job(m, jobs[i]);
+                r = append_job(m, jobs[i]);
         if (r >= 0)
                 r = sd_bus_message_close_container(m);
         return r < 0 ? r : client_append_options(m, o);

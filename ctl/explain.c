@@ -34,7 +34,18 @@ static void show_place(const json_t *t) {
                 out("  now on CPUs %s: would change\n", before);
 }
 
-static void show_terms(const json_t *t) {
+/* The weight in force, which the configuration may have set; else the default. */
+static double weight_of(const json_t *terms, const PlacementTerm *term) {
+        size_t i;
+        const json_t *t;
+
+        json_array_foreach((json_t *) terms, i, t)
+                if (streq(jstr(t, "name"), term->name) && json_is_number(jget(t, "weight")))
+                        return jnum(t, "weight");
+        return term->weight;
+}
+
+static void show_terms(const json_t *t, const json_t *all) {
         const json_t *terms = jget(jget(t, "energy"), "terms"), *v;
         const char *name;
         double scale = 0;
@@ -55,7 +66,7 @@ static void show_terms(const json_t *t) {
                 out_bar(value < 0 ? INK_GOOD : INK_WARN, fabs(value) / scale, BAR_WIDTH);
                 out_ink(INK_BOLD, "  %s", name);
                 if (term)
-                        out_ink(INK_DIM, " (%s; in %s, times %g)", term_group_names[term->group], term->unit, term->weight);
+                        out_ink(INK_DIM, " (%s; in %s, times %g)", term_group_names[term->group], term->unit, weight_of(all, term));
                 out("\n");
                 if (term)
                         out_wrapped("              ", "              ", INK_NONE, term->help);
@@ -83,7 +94,7 @@ static void show_explained(const json_t *j) {
                 if (i > 0)
                         out("\n");
                 show_place(t);
-                show_terms(t);
+                show_terms(t, jget(j, "terms"));
                 show_reasons(jget(t, "reasons"));
         }
         show_messages(jget(j, "messages"));
@@ -96,21 +107,24 @@ static bool is_meant(const json_t *t, const char *what) {
                 (text_parse_pid(what, &pid) >= 0 && jnum(t, "pid") == pid);
 }
 
-/* The same shape as the daemon's answer. */
+/* The same shape as the daemon's answer (daemon/bus.h). */
 static json_t *explain_plan(const json_t *plan, const char *what) {
-        json_t *tasks = json_array(), *terms = json_array(), *weights = json_object();
+        json_t *tasks = json_array(), *terms = json_array(), *values = json_object_get(jget(plan, "energy"), "terms"), *t, *value;
+        PlacementWeights w;
         size_t i;
-        json_t *t;
 
+        placement_weights_default(&w);
         json_array_foreach((json_t *) jget(plan, "tasks"), i, t)
                 if (is_meant(t, what))
                         json_array_append(tasks, t);
         for (const PlacementTerm *p = placement_terms; p->name; p++) {
-                json_array_append_new(terms, json_pack("{s:s, s:s, s:s, s:f, s:s}", "name", p->name, "group", term_group_names[p->group],
-                                                       "unit", p->unit, "weight", p->weight, "help", p->help));
-                json_object_set_new(weights, p->name, json_real(p->weight));
+                value = json_object_get(values, p->name);
+                json_array_append_new(terms, json_pack("{s:s, s:s, s:s, s:f, s:O, s:s}", "name", p->name, "group", term_group_names[p->group],
+                                                       "unit", p->unit, "weight", p->weight, "value", value ?: json_null(), "help", p->help));
         }
-        return json_pack("{s:o, s:o, s:o, s:O?}", "tasks", tasks, "terms", terms, "weights", weights, "messages", jget(plan, "messages"));
+        return json_pack("{s:o, s:o, s:{s:f, s:f, s:f, s:f}, s:O}", "tasks", tasks, "terms", terms, "weights", "alpha", w.group[TERM_RESOURCE],
+                         "beta", w.group[TERM_TIME], "gamma", w.group[TERM_COST], "delta", w.group[TERM_COMPAT], "messages",
+                         json_object_get(plan, "messages"));
 }
 
 static int no_such_task(const json_t *plan, const char *what) {

@@ -6,6 +6,7 @@
  */
 #include <ctype.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "common/bitset.h"
@@ -18,18 +19,26 @@
 #define POLICY_PREFERRED 1
 #define POLICY_PREFERRED_MANY 5
 
+static int is_command(const char *path) {
+        struct stat st;
+
+        if (stat(path, &st) < 0 || access(path, X_OK) < 0)
+                return -errno;
+        return S_ISREG(st.st_mode) ? 0 : -EACCES;
+}
+
 /* EXIT_DONE when execvp() will find it, else what env(1) would return. */
 static int find_command(const char *command) {
         _cleanup_(strv_freep) char **dirs = NULL;
         const char *path = getenv("PATH") ?: "/usr/local/bin:/usr/bin:/bin";
-        int code = EXIT_NO_COMMAND;
+        int code = EXIT_NO_COMMAND, r;
 
         if (strchr(command, '/')) {
-                if (access(command, X_OK) == 0)
+                r = is_command(command);
+                if (r >= 0)
                         return EXIT_DONE;
-                code = errno == ENOENT || errno == ENOTDIR ? EXIT_NO_COMMAND : EXIT_CANNOT_EXEC;
-                log_error("Cannot run %s: %s", command, strerror(errno));
-                return code;
+                log_error_errno(r, "Cannot run %s: %m", command);
+                return r == -ENOENT || r == -ENOTDIR ? EXIT_NO_COMMAND : EXIT_CANNOT_EXEC;
         }
         (void) strv_split(path, ":", &dirs);
         for (char **d = dirs; d && *d; d++) {
@@ -37,9 +46,10 @@ static int find_command(const char *command) {
 
                 if (asprintf(&file, "%s/%s", *d, command) < 0)
                         return EXIT_FAILED;
-                if (access(file, X_OK) == 0)
+                r = is_command(file);
+                if (r >= 0)
                         return EXIT_DONE;
-                if (errno == EACCES)
+                if (r == -EACCES)
                         code = EXIT_CANNOT_EXEC;
         }
         log_error("Cannot run %s: %s", command, code == EXIT_NO_COMMAND ? "there is no such command in PATH" : "Permission denied");
@@ -118,14 +128,17 @@ static int make_job(const Options *o, const char *command, Job **ret) {
 static int call_run(const Options *o, const Job *job, json_t **ret) {
         _cleanup_(sd_bus_flush_close_unrefp) sd_bus *bus = NULL;
         _cleanup_(sd_bus_message_unrefp) sd_bus_message *m = NULL;
+        _cleanup_free_ char *text = client_job_text(job);
         int r, q;
 
+        if (!text)
+                return log_oom(), EXIT_FAILED;
         r = client_open(o, &bus);
         if (r == EXIT_DONE)
                 r = client_method(bus, "Run", &m);
         if (r != EXIT_DONE)
                 return r;
-        q = sd_bus_message_append(m, "s", job->text);
+        q = sd_bus_message_append(m, "s", text);
         if (q >= 0)
                 q = client_append_options(m, o);
         if (q < 0) {

@@ -1,28 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* status: what the daemon knows and does, on one screen. Everything comes from GetStatus. */
 #include <math.h>
+#include <time.h>
 
 #include "common/log.h"
 #include "common/text.h"
 #include "ctl/output.h"
 
+static void show_interval(double us) {
+        if (!isnan(us))
+                out("; looks every %g s", us / 1e6);
+}
+
+static void show_last_change(double usec) {
+        time_t t = (time_t) (usec / 1e6);
+        struct tm tm;
+        char text[64];
+
+        if (!(usec > 0) || !localtime_r(&t, &tm) || strftime(text, sizeof(text), "%F %T", &tm) == 0)
+                return;
+        out("     Last change: %s\n", text);
+}
+
 static void show_machine(const json_t *j) {
-        const json_t *m = jget(j, "machine"), *undo = jget(j, "undo");
+        const json_t *m = jget(j, "machine");
 
         out_ink(INK_GOOD, "● ");
         out_ink(INK_BOLD, "qschedd %s", jstr(j, "version"));
-        out(" on %s\n", jstr(j, "host"));
-        out("     Machine: %.0f CPUs in %.0f NUMA nodes", jnum(m, "cpus"), jnum(m, "nodes"));
+        out(" (pid %.0f), %s\n", jnum(j, "pid"), jstr(j, "state"));
+        out("     Machine: %.0f CPUs in %.0f NUMA node%s", jnum(m, "cpus"), jnum(m, "nodes"), jnum(m, "nodes") == 1 ? "" : "s");
         if (*jstr(m, "allowed"))
                 out(", allowed %s", jstr(m, "allowed"));
         if (*jstr(m, "isolated"))
                 out(", isolated %s", jstr(m, "isolated"));
         out("\n     Control groups: %s", jstr(j, "cgroup"));
-        if (!isnan(jnum(j, "interval_s")))
-                out("; looks every %g s", jnum(j, "interval_s"));
+        show_interval(jnum(j, "interval_us"));
         out("\n");
-        if (undo)
-                out("     To put back: %.0f changes on %.0f threads\n", jnum(undo, "entries"), jnum(undo, "threads"));
+        show_last_change(jnum(j, "last_change"));
 }
 
 static void show_plan_line(const json_t *plan) {
@@ -61,7 +75,7 @@ static void show_jobs(const json_t *jobs) {
                 table_add(table, INK_NONE, "%.0f", jnum(job, "priority"));
                 table_add(table, INK_NONE, "%.0f", jnum(job, "ranks"));
                 table_add(table, all ? INK_GOOD : INK_WARN, "%.0f", jnum(job, "matched"));
-                table_add(table, INK_NONE, "%.0f", jnum(job, "owner_uid"));
+                table_add(table, INK_NONE, "%.0f", jnum(job, "uid"));
         }
         out("\n");
         table_print(table);
@@ -95,6 +109,21 @@ static void show_tasks(const json_t *tasks) {
         table_print(table);
 }
 
+static void show_drift(const json_t *drift) {
+        size_t i;
+        const json_t *d;
+
+        if (json_array_size(drift) > 0)
+                out("\n");
+        json_array_foreach((json_t *) drift, i, d) {
+                _cleanup_free_ char *text = NULL;
+
+                if (asprintf(&text, "thread %.0f (%s) of job %s was moved by somebody else to CPUs %s, planned were %s; it is left alone",
+                             jnum(d, "tid"), jstr(d, "comm"), jstr(d, "job"), jstr(d, "found"), jstr(d, "expected")) >= 0)
+                        out_wrapped("! ", "  ", INK_WARN, text);
+        }
+}
+
 static void show_devices_line(const json_t *devices) {
         size_t i, bad = 0;
         const json_t *d;
@@ -125,7 +154,8 @@ int verb_status(const Options *o, int argc, char **argv) {
                 show_plan_line(jget(j, "plan"));
                 show_jobs(jget(j, "jobs"));
                 show_tasks(jget(j, "tasks"));
-                show_messages(jget(j, "messages"));
+                show_drift(jget(j, "drift"));
+                show_messages(jget(j, "warnings"));
         }
         json_decref(j);
         return EXIT_DONE;
