@@ -2,7 +2,8 @@
 /*
  * qschedd: options, directories, one instance per runtime directory, loop. It runs in the foreground and tells
  * systemd what it does (READY, RELOADING, STOPPING, watchdog). SIGHUP reads the configuration again; SIGTERM and
- * SIGINT end it and leave placements as they are, so that a restart or an upgrade moves nobody.
+ * SIGINT end it and leave placements as they are, so that a restart or an upgrade moves nobody; SIGUSR1 puts them
+ * back and ends it (the unit sends it when it is stopped for good).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -145,7 +146,11 @@ static int lock_runtime(const char *directory) {
 }
 
 static int on_end(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata) {
-        log_info("Ending (%s)", si->ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
+        bool *revert = userdata;
+
+        if (si->ssi_signo == SIGUSR1)
+                *revert = true;
+        log_info("Ending (%s)", strsignal((int) si->ssi_signo));
         return sd_event_exit(sd_event_source_get_event(source), 0);
 }
 
@@ -163,7 +168,7 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *si,
         return 0;
 }
 
-static int setup_loop(sd_event **ret) {
+static int setup_loop(bool *revert, sd_event **ret) {
         _cleanup_(sd_event_unrefp) sd_event *event = NULL;
         sigset_t set;
         int r;
@@ -171,14 +176,17 @@ static int setup_loop(sd_event **ret) {
         (void) sigemptyset(&set);
         (void) sigaddset(&set, SIGTERM);
         (void) sigaddset(&set, SIGINT);
+        (void) sigaddset(&set, SIGUSR1);
         (void) sigaddset(&set, SIGHUP);
         (void) sigaddset(&set, SIGPIPE);
         (void) sigprocmask(SIG_BLOCK, &set, NULL); /* before the solver's thread, which inherits it */
         r = sd_event_default(&event);
         if (r >= 0)
-                r = sd_event_add_signal(event, NULL, SIGTERM, on_end, NULL);
+                r = sd_event_add_signal(event, NULL, SIGTERM, on_end, revert);
         if (r >= 0)
-                r = sd_event_add_signal(event, NULL, SIGINT, on_end, NULL);
+                r = sd_event_add_signal(event, NULL, SIGINT, on_end, revert);
+        if (r >= 0)
+                r = sd_event_add_signal(event, NULL, SIGUSR1, on_end, revert);
         if (r >= 0)
                 r = sd_event_set_watchdog(event, true);
         if (r < 0)
@@ -194,6 +202,7 @@ static int run(const Arguments *a) {
         _cleanup_(bus_freep) Bus *bus = NULL; /* goes before the manager */
         _cleanup_free_ char *message = NULL;
         ManagerPaths paths = { .config = a->config, .devices = a->devices };
+        bool revert = a->revert_on_exit;
         int r, q;
 
         r = make_directory("RUNTIME_DIRECTORY", QSCHED_RUNTIME_DIR, 0755, &paths.runtime);
@@ -202,7 +211,7 @@ static int run(const Arguments *a) {
         if (r >= 0)
                 r = lock = lock_runtime(paths.runtime);
         if (r >= 0)
-                r = setup_loop(&event);
+                r = setup_loop(&revert, &event);
         if (r < 0)
                 return r;
         r = manager_new(event, &paths, &m, &message);
@@ -221,7 +230,7 @@ static int run(const Arguments *a) {
         log_info("qschedd " PACKAGE_VERSION " runs");
         r = sd_event_loop(event);
         (void) sd_notify(0, "STOPPING=1");
-        q = manager_stop(m, a->revert_on_exit);
+        q = manager_stop(m, revert);
         return r != 0 ? -EIO : q;
 }
 

@@ -10,7 +10,7 @@ CLEANFILES += units/qschedd.service
 
 units/qschedd.service: $(srcdir)/units/qschedd.service.in Makefile
 	$(AM_V_GEN)$(MKDIR_P) units && \
-	$(SED) -e 's|@sbindir[@]|$(sbindir)|g' -e 's|@bindir[@]|$(bindir)|g' $(srcdir)/units/qschedd.service.in >$@.tmp && mv -f $@.tmp $@
+	$(SED) -e 's|@sbindir[@]|$(sbindir)|g' $(srcdir)/units/qschedd.service.in >$@.tmp && mv -f $@.tmp $@
 
 # The default configuration is what the daemon's own table prints. The distribution carries it, so that a cross build,
 # which cannot run the daemon, has it too.
