@@ -194,11 +194,17 @@ static unsigned size_at(const Packer *k, unsigned rank, unsigned s) {
         return MAX(size, k->floors[rank]);
 }
 
+/* CPUs of the pool that at least one rank may use. */
 static unsigned pool_size(const Packer *k) {
         unsigned n = 0;
 
-        for (unsigned i = 0; i < k->t->n_cpus; i++)
-                n += k->pool[i];
+        for (unsigned i = 0; i < k->t->n_cpus; i++) {
+                bool usable = false;
+
+                for (unsigned r = 0; r < k->p->n_ranks && k->pool[i] && !usable; r++)
+                        usable = bitset_test(&k->p->ranks[r].allowed, k->t->cpus[i].os);
+                n += usable;
+        }
         return n;
 }
 
@@ -378,8 +384,8 @@ static int share_cpus(Packer *k) {
                 if (count_pool(k, &p->ranks[i].allowed) == 0)
                         set_pool(k, false, false);
         }
-        r = strv_extendf(&p->messages, "%u ranks share %u CPUs: there are not enough for sets of their own", p->n_ranks,
-                         pool_size(k));
+        r = strv_extendf(&p->messages, "%u ranks share %u CPU%s: there are not enough for sets of their own",
+                         p->n_ranks, pool_size(k), pool_size(k) == 1 ? "" : "s");
         return r < 0 ? r : 1;
 }
 

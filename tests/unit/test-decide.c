@@ -178,6 +178,10 @@ static void three_on_two_cpus_share_and_say_so(void **state) {
         assert_null(p->messages);
         fixture_check_plan(s, q, false);
         assert_message(q, "3 ranks share 2 CPUs");
+        bitset_clear(&s->owned_topology->allowed, 1);
+        plan_free(q);
+        q = fixture_decide(s, &two, 1, "auto");
+        assert_message(q, "2 ranks share 1 CPU:"); /* those that are not allowed do not count */
 }
 
 static void priority_comes_first_when_cpus_are_short(void **state) {
