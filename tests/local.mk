@@ -25,6 +25,11 @@ AM_TESTS_ENVIRONMENT = \
 
 EXTRA_DIST += tests/bats-tap tests/demo $(srcdir)/tests/data
 
+# A process to be placed; the demo, bats files and the guest start it
+noinst_PROGRAMS += tests/helpers/worker
+tests_helpers_worker_SOURCES = tests/helpers/worker.c
+tests_helpers_worker_LDADD = -lpthread
+
 # Layers: upward includes, and policy linked alone
 TESTS += tests/layers.sh
 EXTRA_DIST += tests/layers.sh
@@ -84,3 +89,8 @@ check_PROGRAMS += tests/unit/test-job
 tests_unit_test_job_SOURCES = tests/unit/test-job.c tests/unit/fixture.c tests/unit/fixture.h
 tests_unit_test_job_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
 TESTS += tests/unit/test-job
+
+# Benchmarks: built on demand, run by hand or by "make bench", never part of a test
+EXTRA_PROGRAMS += tests/bench/bench-decide
+tests_bench_bench_decide_SOURCES = tests/bench/bench-decide.c tests/unit/fixture.c tests/unit/fixture.h
+tests_bench_bench_decide_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
