@@ -16,10 +16,10 @@ typedef struct Config {
         /* [Devices] */
         char **pci_ids; /* "1234:11e8=edu" */
         /* [Placement] */
-        int housekeeping_cores;  /* -1 auto */
+        int housekeeping_cores; /* -1 auto */
         Bitset housekeeping_cpus;
-        double hysteresis;       /* share of the energy before */
-        uint64_t hold_off_usec;  /* no automatic re-plan sooner after the last change */
+        double hysteresis;      /* share of the energy before */
+        uint64_t hold_off_usec; /* no automatic re-plan sooner after the last change */
         double temperature_target;
         /* [Solver] */
         char *solver;
@@ -30,10 +30,20 @@ typedef struct Config {
         DeviceText devices;
 } Config;
 
-extern const ConfigItem config_items[];
+extern const ConfigItem config_items[]; /* all but the terms' weights */
 
-/* path NULL: the compiled-in default, whose absence is no error; a named one must exist. devices_path may be NULL. */
+typedef struct ConfigTable { /* config_items[] and a row per placement term: "memory_distance" is MemoryDistance= */
+        ConfigItem *items;
+        char **strings; /* that the rows point to */
+} ConfigTable;
+
+int config_table(ConfigTable *ret);
+void config_table_done(ConfigTable *t);
+
+/* path NULL: the compiled-in default, whose absence is no error; a named one must exist. Then PATH.d/ *.conf, if there
+ * is such a directory. devices_path may be NULL. Errors with a sentence; *ret is only set on success. */
 int config_load(const char *path, const char *devices_path, Config **ret, char **ret_message);
 Config *config_free(Config *c);
 DEFINE_CLEANUP(Config *, config_free);
-int config_print(FILE *f); /* --print-config: every key commented out with default, range and help; is the shipped file */
+int config_print(
+        FILE *f); /* --print-config: every key commented out with default, range and help; is the shipped file */

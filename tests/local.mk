@@ -94,3 +94,9 @@ TESTS += tests/unit/test-job
 EXTRA_PROGRAMS += tests/bench/bench-decide
 tests_bench_bench_decide_SOURCES = tests/bench/bench-decide.c tests/unit/fixture.c tests/unit/fixture.h
 tests_bench_bench_decide_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
+
+# configuration
+check_PROGRAMS += tests/unit/test-config
+tests_unit_test_config_SOURCES = tests/unit/test-config.c
+tests_unit_test_config_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-config
