@@ -164,6 +164,10 @@ static void format_number(const ConfigItem *item, double v, char *buf, size_t si
                 text_format_bytes(buf, size, (uint64_t) v);
         else if (item->type == CONFIG_RATE)
                 text_format_rate(buf, size, v);
+        else if (item->type == CONFIG_USEC && v == 0)
+                (void) snprintf(buf, size, "0");
+        else if (item->type == CONFIG_USEC && v >= 3600e6)
+                (void) snprintf(buf, size, "%.10gh", v / 3600e6);
         else if (item->type == CONFIG_USEC && v >= 60e6)
                 (void) snprintf(buf, size, "%.10gmin", v / 60e6);
         else if (item->type == CONFIG_USEC && v >= 1e6)

@@ -50,7 +50,7 @@ const ConfigItem config_items[] = {
         { "Placement", "TemperatureTarget", CONFIG_DOUBLE, 0, 150, "75", offsetof(Config, temperature_target), NULL,
           "Degrees C above which a device counts as hot" },
         { "Solver", "Solver", CONFIG_STRING, 0, 0, "auto", offsetof(Config, solver), NULL,
-          "Which solver decides; auto chooses by size" },
+          "Which solver decides: auto greedy sa exact; auto chooses by size" },
         { "Solver", "Budget", CONFIG_USEC, 1e3, 300e6, "2s", offsetof(Config, budget_usec), NULL,
           "Longest time of one decision; the best plan so far is taken then" },
         { "Solver", "Seed", CONFIG_UINT, 0, UINT32_MAX, "1", offsetof(Config, seed), NULL,
@@ -366,7 +366,10 @@ static int print_section(FILE *f, const ConfigItem *items, const char *section) 
                 range = config_range(items);
                 if (!range)
                         return -ENOMEM;
-                fprintf(f, "\n# %s.\n# Allowed: %s\n#%s=%s\n", items->help, range, items->key, strempty(items->def));
+                fprintf(f, "\n# %s.\n", items->help);
+                if (items->type != CONFIG_STRING && items->type != CONFIG_STRV) /* there the help tells */
+                        fprintf(f, "# Allowed: %s\n", range);
+                fprintf(f, "#%s=%s\n", items->key, strempty(items->def));
         }
         return 0;
 }

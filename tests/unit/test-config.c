@@ -159,7 +159,7 @@ static void test_bad(void **state) {
                 { "[Solver]\nSeed=-1\n", ":2: Seed=-1 is not a whole number" },
                 { "[Solver]\nSeed=4294967296\n", ":2: Seed=4294967296 is out of range, allowed: 0 to 4294967295" },
                 { "[Solver]\nBudget=1us\n", ":2: Budget=1us is out of range, allowed: 1ms to 5min" },
-                { "[Daemon]\nInterval=0\n", ":2: Interval=0 is out of range, allowed: 100ms to 60min" },
+                { "[Daemon]\nInterval=0\n", ":2: Interval=0 is out of range, allowed: 100ms to 1h" },
                 { "[Daemon]\nLogLevel=loud\n", ":2: LogLevel=loud is not one of: emerg" },
                 { "[Placement]\nHysteresis=inf\n", ":2: Hysteresis=inf is not a number" },
                 { "[Placement]\nHousekeepingCores=-1\n",
