@@ -60,6 +60,14 @@ tests_unit_test_undo_SOURCES = tests/unit/test-undo.c
 tests_unit_test_undo_LDADD = libdaemon.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
 TESTS += tests/unit/test-undo
 EXTRA_DIST += tests/fuzz/fuzz-undo.c tests/fuzz/corpus/undo
+check_PROGRAMS += tests/helpers/worker tests/unit/test-enforce tests/unit/test-enforce-group
+tests_helpers_worker_SOURCES = tests/helpers/worker.c
+tests_helpers_worker_LDADD = -lpthread
+tests_unit_test_enforce_SOURCES = tests/unit/test-enforce.c tests/unit/enforce-fixture.c tests/unit/enforce-fixture.h
+tests_unit_test_enforce_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+tests_unit_test_enforce_group_SOURCES = tests/unit/test-enforce-group.c tests/unit/enforce-fixture.c tests/unit/enforce-fixture.h
+tests_unit_test_enforce_group_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-enforce tests/unit/test-enforce-group
 
 # For ./dev check, which runs a part of them under sanitizers
 print-tests:
@@ -100,3 +108,20 @@ check_PROGRAMS += tests/unit/test-config
 tests_unit_test_config_SOURCES = tests/unit/test-config.c
 tests_unit_test_config_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
 TESTS += tests/unit/test-config
+
+# The daemon on a private bus
+check_PROGRAMS += tests/helpers/fake-polkit tests/helpers/bus-flood
+tests_helpers_fake_polkit_SOURCES = tests/helpers/fake-polkit.c
+tests_helpers_fake_polkit_LDADD = $(SYSTEMD_LIBS)
+tests_helpers_bus_flood_SOURCES = tests/helpers/bus-flood.c
+tests_helpers_bus_flood_LDADD = $(SYSTEMD_LIBS)
+TESTS += tests/bats/daemon.bats
+EXTRA_DIST += tests/bats/daemon.bats tests/bats/helpers.bash
+
+# Processes, control groups, kubelet: recorded hosts in tests/data/proc, and live processes of the test's own
+check_PROGRAMS += tests/unit/test-cgroup tests/unit/test-tasks
+tests_unit_test_cgroup_SOURCES = tests/unit/test-cgroup.c
+tests_unit_test_cgroup_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+tests_unit_test_tasks_SOURCES = tests/unit/test-tasks.c
+tests_unit_test_tasks_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-cgroup tests/unit/test-tasks

@@ -112,9 +112,9 @@ static bool scan_container(OwnerScan *o, const char *c) {
 }
 
 static bool scan_slurm(OwnerScan *o, const char *c) {
-        if (streq(c, "slurm") || starts_with(c, "slurm_") || ends_with(c, "slurmstepd.scope")) {
+        if (streq(c, "slurm") || starts_with(c, "slurm_") || streq(c, "slurmstepd.scope") || ends_with(c, "_slurmstepd.scope")) {
                 o->slurm = true;
-                return ends_with(c, ".scope") == false;
+                return !ends_with(c, ".scope"); /* also a unit, of the daemon's own processes */
         }
         if (!o->slurm)
                 return false;

@@ -435,13 +435,21 @@ static int seen_in_container(const NodeTable *t, pid_t pid, const char *kind, un
         return 0;
 }
 
-/* The device of a kind that the host counts as number k. */
+/* The device of a kind that the host counts as number k: what a node with that number would be. */
 static unsigned device_of_number(const NodeTable *t, const char *kind, unsigned k) {
         unsigned count = 0;
 
         for (size_t i = 0; i < t->n_nodes; i++)
                 if (t->nodes[i].kind && same_kind(t->nodes[i].kind, kind) && t->nodes[i].number == k && t->nodes[i].opens)
                         return t->nodes[i].device;
+        for (size_t i = 0; i < ELEMENTSOF(patterns); i++) {
+                char path[64];
+
+                if (patterns[i].first != 0 || !patterns[i].opens || !streq(patterns[i].kind, kind))
+                        continue;
+                (void) snprintf(path, sizeof(path), "%.*s%u", (int) strcspn(patterns[i].glob, "[*"), patterns[i].glob, k);
+                return describe(t, path, 0).device;
+        }
         for (size_t i = 0; i < t->snapshot->n_devices; i++)
                 if (t->snapshot->devices[i].kind && streq(t->snapshot->devices[i].kind, kind) && count++ == k)
                         return (unsigned) i;
