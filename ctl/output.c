@@ -105,7 +105,7 @@ static const char *stand_in(const char *s, size_t n) {
 static bool is_control(const char *s, size_t n) {
         unsigned char c = (unsigned char) s[0];
 
-        return n == 1 ? (c < 0x20 && c != '\n') || c >= 0x7F : n == 2 && c == 0xC2 && (unsigned char) s[1] < 0xA0;
+        return n == 1 ? (c < 0x20 && c != '\n' && c != '\t') || c >= 0x7F : n == 2 && c == 0xC2 && (unsigned char) s[1] < 0xA0;
 }
 
 static void write_text(const char *s) {
@@ -200,22 +200,23 @@ void out_bar(Ink ink, double share, unsigned width) {
         out("%*s", (int) (width - text_width(s)), "");
 }
 
-void out_change_bar(double now, double before, unsigned width) {
+unsigned out_change_bar(double now, double before, unsigned width) {
         double lesser = isnan(before) ? now : fmin(now, before);
         unsigned full = (unsigned) lround(fmin(fmax(lesser, 0), 1) * width), end;
 
         if (isnan(before))
                 before = now;
         end = (unsigned) lround(fmin(fmax(fmax(now, before), 0), 1) * width);
-        for (unsigned i = 0; i < width; i++)
-                if (i == 0 && now > 0 && full == 0 && end == 0)
-                        out_ink(INK_FRAME, "▏");
-                else if (i < full)
+        if (now > 0 && end == 0) {
+                out_ink(INK_FRAME, "▏");
+                return 1;
+        }
+        for (unsigned i = 0; i < end; i++)
+                if (i < full)
                         out_ink(INK_FRAME, "█");
-                else if (i < end)
-                        out_ink(now > before ? INK_BAD : INK_GOOD, now > before ? "█" : "░");
                 else
-                        out(" ");
+                        out_ink(now > before ? INK_BAD : INK_GOOD, now > before ? "█" : "░");
+        return end;
 }
 
 void out_json(const json_t *j) {

@@ -29,7 +29,8 @@ void out_ink(Ink ink, const char *format, ...) _printf_(2, 3);
 void out_heading(const char *format, ...) _printf_(1, 2);
 void out_wrapped(const char *first, const char *rest, Ink ink, const char *text); /* paragraph with hanging indent */
 void out_bar(Ink ink, double share, unsigned width);                              /* eighths of a cell */
-void out_change_bar(double now, double before, unsigned width); /* shares; shaded: what was saved, red: what grew */
+/* Shares of width; shaded: what was saved, red: what grew. Returns the cells written. */
+unsigned out_change_bar(double now, double before, unsigned width);
 void out_json(const json_t *j);
 unsigned text_width(const char *s) _pure_; /* cells, for UTF-8 without wide characters */
 

@@ -68,15 +68,17 @@ static void show_tasks(const json_t *plan) {
 }
 
 static void show_energy_row(const char *name, double now, double before, double scale) {
+        unsigned cells;
+
         out("%-16s", name);
         if (isnan(before))
                 out("%11s", "-");
         else
                 out("%11.4g", before);
         out("%11.4g  ", now);
-        out_change_bar(now / scale, before / scale, BAR_WIDTH);
+        cells = out_change_bar(now / scale, before / scale, BAR_WIDTH);
         if (!isnan(before) && fabs(before - now) > scale * 1e-9)
-                out_ink(INK_DIM, "%+9.3g", now - before);
+                out_ink(INK_DIM, "%*s%+9.3g", (int) (BAR_WIDTH - cells), "", now - before);
         out("\n");
 }
 

@@ -145,8 +145,9 @@ void verbs_dump_tables(void) {
                 out("term\t%s\t%s\t%s\t%g\t%s\n", t->name, term_group_names[t->group], t->unit, t->weight, t->help);
         for (const Solver *const *s = solvers; *s; s++)
                 out("solver\t%s\t%s\n", (*s)->name, (*s)->help);
-        for (const PciKind *k = pci_kinds; k->kind; k++)
-                out("kind\t%s\n", k->kind);
+        for (const PciKind *k = pci_kinds; k->kind; k++) /* rows of one kind stand together */
+                if (k == pci_kinds || !streq(k->kind, k[-1].kind))
+                        out("kind\t%s\n", k->kind);
         dump_names("match", match_names);
         dump_names("link", link_names);
         dump_names("health", health_names);
