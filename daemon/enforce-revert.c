@@ -477,8 +477,9 @@ int enforce_recover(Enforcer *e, Outcome *ret) {
                 return r;
         r = restore_picked(e, &(Pick){ .uncommitted = true }, true, ret);
         k = abort_uncommitted(e);
-        if (r >= 0)
-                r = k;
+        if (k < 0 && r >= 0) /* all is as it should be, but the file cannot be told */
+                r = strv_extendf(&ret->messages, "The undo journal cannot be written (%s): the next start will look again at what this one put back",
+                                 strerror(-k));
         k = forget_gone(e, true);
         (void) enforce_sweep(e);
         if (r >= 0 && ret->n_written > 0)

@@ -14,6 +14,9 @@ struct Undo {
         size_t n_lines, compact_at;
         char *boot;
         uint64_t last_id;
+        uint64_t begun; /* the transaction that the file ends with; 0 none */
+        off_t begun_size;
+        size_t begun_lines;
         UndoEntry *entries; /* type _UNDO_MAX: forgotten, until undo_entries() closes the gaps */
         size_t n_entries, n_allocated, n_dead;
         size_t *slots; /* tid -> index + 1 into entries; open addressing */

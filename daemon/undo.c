@@ -99,6 +99,7 @@ static int rewrite(Undo *u) {
         if (r < 0)
                 return r;
         u->n_lines = 1 + live(u);
+        u->begun = 0;
         return 0;
 }
 
@@ -109,6 +110,7 @@ static void compact(Undo *u) {
                 if (ftruncate(u->fd, 0) == 0) {
                         u->size = 0;
                         u->n_lines = 0;
+                        u->begun = 0;
                 }
                 return;
         }
@@ -187,10 +189,15 @@ static int note_end(Undo *u, json_t *line) {
 
 int undo_begin(Undo *u, const char *job, uint64_t *ret_id) {
         uint64_t id = u->last_id + 1;
+        off_t size = u->size;
+        size_t n_lines = u->n_lines;
         int r = note(u, json_pack("{s:s, s:I, s:s}", "t", "begin", "id", (json_int_t) id, "job", strempty(job)));
 
         if (r < 0)
                 return r;
+        u->begun = id;
+        u->begun_size = size;
+        u->begun_lines = n_lines;
         *ret_id = id;
         return 0;
 }
@@ -220,13 +227,36 @@ int undo_note_dir(Undo *u, uint64_t id, const char *job, const char *path) {
 int undo_commit(Undo *u, uint64_t id) {
         int r = note(u, json_pack("{s:s, s:I}", "t", "commit", "id", (json_int_t) id));
 
-        if (r >= 0)
+        if (r >= 0) {
+                u->begun = 0;
                 compact(u);
+        }
         return r;
 }
 
+/* On a full disk the lines of the transaction are cut off instead: nothing but its own can have followed. */
+static int cut_begun(Undo *u, uint64_t id) {
+        if (u->begun != id || ftruncate(u->fd, u->begun_size) < 0)
+                return -ENOSPC;
+        u->size = u->begun_size;
+        u->n_lines = u->begun_lines;
+        return 0;
+}
+
 int undo_abort(Undo *u, uint64_t id) {
-        return note_end(u, json_pack("{s:s, s:I}", "t", "abort", "id", (json_int_t) id));
+        json_t *line = json_pack("{s:s, s:I}", "t", "abort", "id", (json_int_t) id);
+        int r, k;
+
+        if (!line)
+                return -ENOMEM;
+        r = append(u, line);
+        if (r < 0 && u->fd >= 0)
+                r = cut_begun(u, id);
+        k = undo_replay(u, line);
+        json_decref(line);
+        u->begun = 0;
+        compact(u);
+        return k < 0 ? k : r;
 }
 
 int undo_forget(Undo *u, const UndoEntry *e) {

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Enforcement and cpusets: foreign ones that narrow or exclude, that shrink and grow under a task, and groups of our own
+ * for what `run` starts. Needs root and a cpuset hierarchy (v1) whose root is ours; elsewhere the guest tests it.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "common/fileio.h"
+#include "enforce-fixture.h"
+
+static char foreign[128]; /* a cpuset that is not ours, per test */
+
+static bool usable(const Fixture *f) {
+        return f->cgroups.cpuset && geteuid() == 0 && access(f->cgroups.cpuset, W_OK) == 0;
+}
+
+#define SKIP_UNLESS_USABLE(f)                                                                                          \
+        do {                                                                                                           \
+                if (!usable(f)) {                                                                                      \
+                        print_message("needs root and a cgroup v1 cpuset hierarchy\n");                              \
+                        skip();                                                                                        \
+                }                                                                                                      \
+        } while (0)
+
+static void group_set(const char *dir, const char *file, const char *text) {
+        _cleanup_free_ char *path = path_join(dir, file);
+
+        assert_int_equal(write_file_at(AT_FDCWD, path, text), 0);
+}
+
+static void group_add(const char *dir, pid_t pid) {
+        char text[16];
+
+        (void) snprintf(text, sizeof(text), "%d", pid);
+        group_set(dir, "cgroup.procs", text);
+}
+
+static void foreign_make(const Fixture *f, const char *cpus, pid_t pid) {
+        _cleanup_free_ char *mems_path = path_join(f->cgroups.cpuset, "cpuset.mems"), *mems = NULL;
+
+        (void) snprintf(foreign, sizeof(foreign), "%s/qsched-test-%d", f->cgroups.cpuset, getpid());
+        assert_int_equal(mkdir(foreign, 0755), 0);
+        assert_int_equal(read_line_at(AT_FDCWD, mems_path, &mems), 0);
+        group_set(foreign, "cpuset.mems", mems);
+        group_set(foreign, "cpuset.cpus", cpus);
+        group_add(foreign, pid);
+}
+
+static void foreign_remove(Worker *w) {
+        worker_end(w);
+        for (unsigned i = 0; i < 100 && rmdir(foreign) < 0; i++) /* the dead leave it a moment later */
+                usleep(10000);
+        assert_int_equal(access(foreign, F_OK), -1);
+}
+
+static char *cpuset_path_of(pid_t pid) {
+        char path[40];
+        char *line = NULL;
+
+        (void) snprintf(path, sizeof(path), "/proc/%d/cpuset", pid);
+        assert_int_equal(read_line_at(AT_FDCWD, path, &line), 0);
+        return line;
+}
+
+static void assert_cpuset_path(pid_t pid, const char *path) {
+        _cleanup_free_ char *is = cpuset_path_of(pid);
+
+        assert_string_equal(is, path);
+}
+
+static void test_outside(void **state) {
+        Fixture *f = *state;
+        Worker w;
+
+        SKIP_UNLESS_USABLE(f);
+        w = worker_start("--threads=3", NULL);
+        foreign_make(f, cpu_a, w.process.pid);
+        assert_masks(w.process.pid, cpu_a);
+        for (int i = 0; i < 2; i++) {
+                assert_int_equal(apply(f, w.process, cpu_b), 0);
+                assert_int_equal(f->outcome.n_refused, 3);
+                assert_int_equal(f->outcome.n_written, 0);
+                assert_int_equal(f->outcome.changes[0].error, EINVAL);
+                assert_int_equal(strv_length(f->outcome.messages), 1);
+                assert_message(f, strrchr(foreign, '/'));
+                assert_message(f, "allows only");
+                assert_int_equal(journal_size(f), 0);
+        }
+        assert_masks(w.process.pid, cpu_a);
+        foreign_remove(&w);
+}
+
+static void test_narrowed(void **state) {
+        Fixture *f = *state;
+        off_t size;
+        Worker w;
+
+        SKIP_UNLESS_USABLE(f);
+        w = worker_start("--threads=2", NULL);
+        foreign_make(f, cpu_a, w.process.pid);
+        assert_int_equal(apply(f, w.process, cpu_all), 0);
+        assert_int_equal(f->outcome.n_written, 2);
+        assert_int_equal(f->outcome.changes[0].result, CHANGE_NARROWED);
+        assert_true(bitset_test(&f->outcome.changes[0].got, (unsigned) atoi(cpu_a)));
+        assert_int_equal(bitset_weight(&f->outcome.changes[0].got), 1);
+        assert_message(f, "leaves it");
+        size = journal_size(f);
+        assert_int_equal(apply(f, w.process, cpu_all), 0);
+        assert_int_equal(f->outcome.n_same, 2);
+        assert_int_equal(f->outcome.n_drift, 0);
+        assert_int_equal(journal_size(f), size);
+        foreign_remove(&w);
+}
+
+/* Its old mask was its whole cpuset: after revert it has what the cpuset has, also when that is widened later. */
+static void test_follows(void **state) {
+        Fixture *f = *state;
+        Worker w;
+
+        SKIP_UNLESS_USABLE(f);
+        w = worker_start("--threads=3", NULL);
+        foreign_make(f, cpu_a, w.process.pid);
+        set_masks(w.process.pid, cpu_a); /* remembered by the kernel as its own wish, unlike a mask never set */
+        assert_int_equal(apply(f, w.process, cpu_all), 0);
+        assert_int_equal(revert(f), 0);
+        assert_masks(w.process.pid, cpu_a);
+        group_set(foreign, "cpuset.cpus", cpu_all);
+        assert_masks(w.process.pid, cpu_all);
+        foreign_remove(&w);
+}
+
+static void test_follows_pinned(void **state) {
+        Fixture *f = *state;
+        Worker w;
+
+        SKIP_UNLESS_USABLE(f);
+        w = worker_start("--threads=3", NULL);
+        foreign_make(f, cpu_all, w.process.pid);
+        assert_int_equal(apply(f, w.process, cpu_b), 0);
+        assert_masks(w.process.pid, cpu_b);
+        group_set(foreign, "cpuset.cpus", cpu_b); /* shrunk to what we wrote: no drift, and nothing is left to put back but the wish */
+        assert_int_equal(apply(f, w.process, cpu_b), 0);
+        assert_int_equal(f->outcome.n_same, 3);
+        assert_int_equal(revert(f), 0);
+        assert_int_equal(f->outcome.n_drift, 0);
+        assert_masks(w.process.pid, cpu_b);
+        group_set(foreign, "cpuset.cpus", cpu_all);
+        assert_masks(w.process.pid, cpu_all);
+        foreign_remove(&w);
+}
+
+static void test_old_outside_now(void **state) {
+        Fixture *f = *state;
+        Worker w;
+
+        SKIP_UNLESS_USABLE(f);
+        w = worker_start("--threads=2", NULL);
+        foreign_make(f, cpu_all, w.process.pid);
+        set_masks(w.process.pid, cpu_a);
+        assert_int_equal(apply(f, w.process, cpu_all), 0);
+        group_set(foreign, "cpuset.cpus", cpu_b); /* narrowed since: what we wrote, cut */
+        assert_masks(w.process.pid, cpu_b);
+        assert_int_equal(apply(f, w.process, cpu_all), 0);
+        assert_int_equal(f->outcome.n_drift, 0);
+        assert_int_equal(revert(f), 0);
+        assert_int_equal(f->outcome.n_refused, 0);
+        assert_masks(w.process.pid, cpu_b); /* its old mask has no CPU here: all that its cpuset has */
+        assert_int_equal(journal_count(f), 0);
+        foreign_remove(&w);
+}
+
+static int adopt(Fixture *f, Process p, OwnerKind kind, const char *cpus, char **ret_group) {
+        Task task = { .pid = p.pid, .start_time = p.start_time, .cgroup = cpuset_path_of(p.pid), .owner_kind = kind };
+        int r;
+
+        outcome_done(&f->outcome);
+        r = enforce_adopt(f->enforcer, "train", &task, &plan_for(p, cpus, NULL)->tasks[0], ret_group, &f->outcome);
+        free(task.cgroup);
+        return r;
+}
+
+static void assert_no_slice(const Fixture *f) {
+        _cleanup_free_ char *slice = path_join(f->cgroups.cpuset, "qsched.slice");
+
+        assert_int_equal(access(slice, F_OK), -1);
+}
+
+static void test_adopt(void **state) {
+        Fixture *f = *state;
+        _cleanup_free_ char *group = NULL, *expected = NULL, *dir = NULL, *mems = NULL, *mems_root = NULL, *path = NULL;
+        off_t size;
+        Worker w;
+
+        SKIP_UNLESS_USABLE(f);
+        w = worker_start("--threads=3", NULL);
+        assert_cpuset_path(w.process.pid, "/");
+        assert_int_equal(adopt(f, w.process, OWNER_NONE, cpu_b, &group), 0);
+        assert_true(asprintf(&expected, "/qsched.slice/train-%d.scope", w.process.pid) > 0);
+        assert_string_equal(group, expected);
+        assert_cpuset_path(w.process.pid, expected);
+        assert_masks(w.process.pid, cpu_b);
+        assert_null(f->outcome.messages);
+
+        /* Memory is left wide. */
+        dir = path_join(f->cgroups.cpuset, group + 1);
+        path = path_join(dir, "cpuset.mems");
+        assert_int_equal(read_line_at(AT_FDCWD, path, &mems), 0);
+        free(path);
+        path = path_join(f->cgroups.cpuset, "cpuset.mems");
+        assert_int_equal(read_line_at(AT_FDCWD, path, &mems_root), 0);
+        assert_string_equal(mems, mems_root);
+
+        /* A new plan takes the group along, and a second time changes nothing. */
+        assert_int_equal(apply(f, w.process, cpu_a), 0);
+        assert_int_equal(f->outcome.n_refused, 0);
+        assert_masks(w.process.pid, cpu_a);
+        size = journal_size(f);
+        assert_int_equal(apply(f, w.process, cpu_a), 0);
+        assert_int_equal(f->outcome.n_written, 0);
+        assert_int_equal(journal_size(f), size);
+
+        daemon_restart(f);
+        assert_int_equal(revert(f), 0);
+        assert_cpuset_path(w.process.pid, "/");
+        assert_masks(w.process.pid, cpu_all);
+        assert_no_slice(f);
+        assert_int_equal(journal_count(f), 0);
+        worker_end(&w);
+}
+
+static void test_adopt_own_mask(void **state) {
+        Fixture *f = *state;
+        _cleanup_free_ char *group = NULL;
+        Worker w;
+
+        SKIP_UNLESS_USABLE(f);
+        w = worker_start("--threads=2", NULL);
+        set_masks(w.process.pid, cpu_a);
+        assert_int_equal(adopt(f, w.process, OWNER_NONE, cpu_b, &group), 0);
+        assert_masks(w.process.pid, cpu_b);
+        assert_int_equal(revert(f), 0);
+        assert_masks(w.process.pid, cpu_a);
+        assert_no_slice(f);
+        worker_end(&w);
+}
+
+/* The leader ends, a child lives on in our group: it is put back too, and the group goes. */
+static void test_adopt_orphan(void **state) {
+        Fixture *f = *state;
+        _cleanup_free_ char *group = NULL;
+        Worker w, child;
+
+        SKIP_UNLESS_USABLE(f);
+        w = worker_start("--threads=1", NULL);
+        assert_int_equal(adopt(f, w.process, OWNER_NONE, cpu_b, &group), 0);
+        child = worker_start("--threads=1", NULL);
+        _cleanup_free_ char *dir = path_join(f->cgroups.cpuset, group + 1);
+        group_add(dir, child.process.pid);
+        worker_end(&w);
+        assert_int_equal(enforce_sweep(f->enforcer), 0);
+        assert_cpuset_path(child.process.pid, group);
+        assert_int_equal(revert(f), 0);
+        assert_cpuset_path(child.process.pid, "/");
+        assert_masks(child.process.pid, cpu_all);
+        assert_no_slice(f);
+        assert_int_equal(journal_count(f), 0);
+        worker_end(&child);
+}
+
+static void test_adopt_ended(void **state) {
+        Fixture *f = *state;
+        _cleanup_free_ char *group = NULL;
+        Worker w;
+
+        SKIP_UNLESS_USABLE(f);
+        w = worker_start("--threads=2", NULL);
+        assert_int_equal(adopt(f, w.process, OWNER_NONE, cpu_b, &group), 0);
+        worker_end(&w);
+        for (unsigned i = 0; i < 100 && journal_count(f) > 0; i++) {
+                assert_int_equal(enforce_sweep(f->enforcer), 0);
+                usleep(10000);
+        }
+        assert_no_slice(f);
+        assert_int_equal(journal_count(f), 0);
+}
+
+static void test_adopt_stays(void **state) {
+        static const OwnerKind kinds[] = { OWNER_POD, OWNER_CONTAINER, OWNER_SLURM, OWNER_UNIT };
+        Fixture *f = *state;
+        Worker w;
+
+        SKIP_UNLESS_USABLE(f);
+        w = worker_start("--threads=2", NULL);
+        for (size_t i = 0; i < ELEMENTSOF(kinds); i++) {
+                _cleanup_free_ char *group = NULL;
+
+                assert_int_equal(adopt(f, w.process, kinds[i], cpu_b, &group), 0);
+                assert_string_equal(group, "/");
+                assert_cpuset_path(w.process.pid, "/");
+                assert_masks(w.process.pid, cpu_b);
+                assert_no_slice(f);
+                assert_int_equal(revert(f), 0);
+                assert_masks(w.process.pid, cpu_all);
+        }
+        worker_end(&w);
+}
+
+static void test_adopt_foreign_group(void **state) {
+        Fixture *f = *state;
+        _cleanup_free_ char *group = NULL;
+        Worker w;
+
+        SKIP_UNLESS_USABLE(f);
+        w = worker_start("--threads=2", NULL);
+        foreign_make(f, cpu_all, w.process.pid);
+        assert_int_equal(adopt(f, w.process, OWNER_NONE, cpu_b, &group), 0);
+        assert_string_equal(group, strrchr(foreign, '/'));
+        assert_cpuset_path(w.process.pid, strrchr(foreign, '/'));
+        assert_masks(w.process.pid, cpu_b);
+        assert_int_equal(revert(f), 0);
+        assert_masks(w.process.pid, cpu_all);
+        foreign_remove(&w);
+}
+
+/* Killed within an adoption: the next start takes the process out again. */
+static void test_adopt_killed(void **state) {
+        Fixture *f = *state;
+        _cleanup_free_ char *journal = NULL, *group = NULL;
+        const char *commit;
+        Worker w;
+
+        SKIP_UNLESS_USABLE(f);
+        w = worker_start("--threads=2", NULL);
+        assert_int_equal(adopt(f, w.process, OWNER_NONE, cpu_b, &group), 0);
+        assert_int_equal(read_regular_file(f->journal, 1 << 20, &journal, NULL), 0);
+        commit = strstr(journal, "{\"t\":\"commit\"");
+        assert_non_null(commit);
+        assert_int_equal(truncate(f->journal, commit - journal), 0); /* as if killed before the mark */
+        daemon_restart(f);
+        outcome_done(&f->outcome);
+        assert_int_equal(enforce_recover(f->enforcer, &f->outcome), 0);
+        assert_cpuset_path(w.process.pid, "/");
+        assert_masks(w.process.pid, cpu_all);
+        assert_no_slice(f);
+        assert_int_equal(journal_count(f), 0);
+        worker_end(&w);
+}
+
+/* Somebody took it out of our group: it stays where they put it. */
+static void test_adopt_taken(void **state) {
+        Fixture *f = *state;
+        _cleanup_free_ char *group = NULL;
+        Worker w;
+
+        SKIP_UNLESS_USABLE(f);
+        w = worker_start("--threads=2", NULL);
+        assert_int_equal(adopt(f, w.process, OWNER_NONE, cpu_b, &group), 0);
+        foreign_make(f, cpu_all, w.process.pid);
+        assert_int_equal(revert(f), 0);
+        assert_cpuset_path(w.process.pid, strrchr(foreign, '/'));
+        assert_masks(w.process.pid, cpu_all);
+        assert_no_slice(f);
+        foreign_remove(&w);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_outside, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_narrowed, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_follows, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_follows_pinned, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_old_outside_now, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_adopt, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_adopt_own_mask, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_adopt_orphan, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_adopt_ended, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_adopt_stays, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_adopt_foreign_group, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_adopt_killed, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_adopt_taken, setup, teardown),
+        };
+
+        if (group_setup(NULL) != 0) {
+                printf("1..0 # SKIP needs two CPUs\n");
+                return 77;
+        }
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
