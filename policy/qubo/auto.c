@@ -1,71 +1,106 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The choice of a solver: annealing always, then branch and bound from its result with what is left of the budget. A
- * small model gets its proof that way, a large one a bound. Without a clock the search is limited to a number of nodes
- * that follows from sweeps and size only, so that the result depends on nothing else.
+ * The portfolio: a short annealing, then branch and bound from its result, which proves small models outright, then
+ * annealing again with what is left. Branch and bound gets its longer share only where a short one has shown that the
+ * tree is within reach. Without a clock the search is limited to a number of nodes that follows from sweeps and size
+ * only, so that the result depends on nothing else.
  */
 #include <errno.h>
 
 #include "policy/qubo/frame.h"
 
-/* Variables times nodes, about: a node costs some nanoseconds per variable, so this is some tenths of a second. */
+#define FIRST_SWEEPS 200U
+#define SHARE_FIRST 4U  /* of the time: annealing, at most */
+#define SHARE_PROBE 10U /* branch and bound, to see how far it gets */
+#define SHARE_PROOF 2U  /* branch and bound, if it got far enough */
+#define FAR_ENOUGH 0.05
+
+/* Variables times nodes: a node costs some nanoseconds a variable, so this is some tenths of a second. */
 #define DEFAULT_WORK 50000000U
 
-static uint64_t node_limit(const Qubo *q, const SolveParams *p) {
-        if (p->sweeps > 0)
-                return p->sweeps;
-        if (p->clock && p->budget_usec > 0)
-                return 0;
-        return 1 + DEFAULT_WORK / (q->n + 1);
+typedef struct Auto {
+        const Frame *f;
+        Limit limit;
+        uint64_t seed, runs;
+        Incumbent best;
+        SolveResult *r;
+} Auto;
+
+static int anneal(Auto *a, Limit *l, uint64_t sweeps) {
+        int64_t before = a->best.energy;
+        int r = sa_search(a->f, l, a->seed, sweeps, &a->runs, &a->best, a->r);
+
+        if (a->best.energy < before || !a->r->solver)
+                a->r->solver = "sa";
+        return r;
 }
 
-/* A timed annealing must leave time for the proof. */
-static SolveParams annealing_params(const SolveParams *p) {
-        SolveParams a = *p;
+static int prove(Auto *a, Limit *l, uint64_t max_nodes, double *progress) {
+        int64_t before = a->best.energy, bound = a->r->lower_bound;
+        int r = exact_search(a->f, l, max_nodes, &a->best, a->r, progress);
 
-        if (p->clock && p->budget_usec > 0)
-                a.budget_usec = MAX(p->budget_usec / 2, 1U);
-        return a;
+        a->r->lower_bound = MAX(a->r->lower_bound, bound);
+        if (a->best.energy < before || a->r->proved)
+                a->r->solver = "exact";
+        return r;
+}
+
+/* By counts alone. */
+static int solve_counted(Auto *a, uint64_t sweeps) {
+        const Qubo *q = a->f->q;
+        double progress;
+        int r;
+
+        r = anneal(a, &a->limit, sweeps > 0 ? sweeps : sa_default_sweeps(q));
+        if (r < 0 || !solver_exact.fits(q) || limit_hit(&a->limit))
+                return r;
+        return prove(a, &a->limit, sweeps > 0 ? sweeps : 1 + DEFAULT_WORK / (q->n + 1), &progress);
+}
+
+static int solve_timed(Auto *a) {
+        uint64_t left = limit_left(&a->limit);
+        double progress = 0;
+        Limit part;
+        int r;
+
+        part = limit_within(&a->limit, left / SHARE_FIRST);
+        r = anneal(a, &part, a->f->q->n < 2048 ? FIRST_SWEEPS : 0);
+        if (r >= 0 && solver_exact.fits(a->f->q)) {
+                part = limit_within(&a->limit, left / SHARE_PROBE);
+                r = prove(a, &part, 0, &progress);
+                if (r >= 0 && !a->r->proved && progress >= FAR_ENOUGH) {
+                        part = limit_within(&a->limit, left / SHARE_PROOF);
+                        r = prove(a, &part, 0, &progress);
+                }
+        }
+        if (r >= 0 && !a->r->proved && !limit_hit(&a->limit))
+                r = anneal(a, &a->limit, 0);
+        return r;
 }
 
 static int auto_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         _cleanup_(frame_freep) Frame *f = NULL;
-        _cleanup_free_ uint32_t *held = NULL;
-        SolveParams a = annealing_params(p);
-        int64_t annealed;
-        uint64_t nodes = 0;
-        Limit l;
+        Auto a = { .seed = p->seed, .r = ret };
         int r;
 
-        limit_init(&l, p);
-        r = solver_sa.solve(q, &a, ret);
-        if (r < 0 || !solver_exact.fits(q) || limit_hit(&l))
-                return r;
+        limit_init(&a.limit, p);
         r = frame_new(q, &f);
         if (r < 0)
                 return r;
-        held = calloc((size_t) f->n_items + 1, sizeof(*held));
-        if (!held)
-                return -ENOMEM;
-        held_from_bits(f, ret->x, held);
-        annealed = ret->energy;
-        r = exact_search(f, &l, node_limit(q, p), held, &ret->energy, &ret->lower_bound, &nodes);
-        if (r < 0)
-                return r;
-        ret->flips += nodes * q->n;
-        ret->proved = ret->lower_bound == ret->energy;
-        if (ret->proved || ret->energy < annealed)
-                ret->solver = "exact";
-        return result_fill(f, held, ret);
-}
-
-static bool fits_all(const Qubo *q) {
-        return true;
+        a.f = f;
+        r = incumbent_init(&a.best, f, p->start);
+        if (r >= 0)
+                r = p->sweeps > 0 || a.limit.deadline == UINT64_MAX ? solve_counted(&a, p->sweeps) : solve_timed(&a);
+        if (r >= 0)
+                r = incumbent_result(&a.best, f, ret);
+        ret->lower_bound = MAX(ret->lower_bound, qubo_lower_bound(q));
+        incumbent_done(&a.best);
+        return r;
 }
 
 const Solver solver_auto = {
         .name = "auto",
-        .help = "Annealing, then a proof of optimality or a bound with what is left of the budget",
+        .help = "Annealing, a proof of optimality or a bound by branch and bound, annealing again",
         .fits = fits_all,
         .solve = auto_solve,
 };

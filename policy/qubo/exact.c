@@ -11,7 +11,6 @@
 
 #include "policy/qubo/frame.h"
 
-#define EXACT_MAX_VARIABLES 32768U
 #define INCUMBENT_SWEEPS 400U
 
 /* The least coupling of variable v to any choice of an item; listed by item. */
@@ -33,7 +32,6 @@ typedef struct Level {
 
 typedef struct Search {
         const Frame *f;
-        Limit *limit;
         size_t *least_first; /* by item, n_items + 1 */
         Least *least;
         int64_t *now;   /* by variable, doubled: linear + couplings to what is assigned */
@@ -45,9 +43,8 @@ typedef struct Search {
         Level *levels;
         Child *children; /* of all levels, one after the other */
         size_t n_children;
-        uint32_t *best;
-        int64_t best_energy;
-        uint64_t nodes, max_nodes;
+        Incumbent *best;
+        uint64_t nodes;
 } Search;
 
 static void search_done(Search *s) {
@@ -188,7 +185,7 @@ static int64_t bound_node(const Search *s, uint32_t *ret_item, int64_t *ret_leas
 
 /* Nothing whose bound reaches this can be better: energies are whole, bounds doubled. */
 static bool hopeless(const Search *s, int64_t bound) {
-        return bound > 2 * (s->best_energy - 1);
+        return bound > 2 * (s->best->energy - 1);
 }
 
 static int child_cmp(const void *a, const void *b) {
@@ -214,8 +211,8 @@ static void open_node(Search *s) {
         if (hopeless(s, bound))
                 return;
         if (item == ITEM_NOTHING) {
-                s->best_energy = s->fixed / 2;
-                memcpy(s->best, s->held, f->n_items * sizeof(*s->held));
+                s->best->energy = s->fixed / 2;
+                memcpy(s->best->held, s->held, f->n_items * sizeof(*s->held));
                 return;
         }
         *l = (Level) { .item = item, .children = s->children + s->n_children };
@@ -249,7 +246,7 @@ static bool next_child(Search *s) {
 /* The least bound that is still open. The child the top level is in is done with; those above are as good as what is
  * open below them. */
 static int64_t open_bound(const Search *s) {
-        int64_t most = 2 * s->best_energy, bound = most;
+        int64_t most = 2 * s->best->energy, bound = most;
 
         for (uint32_t d = s->depth; d-- > 0;) {
                 const Level *l = &s->levels[d];
@@ -263,52 +260,56 @@ static int64_t open_bound(const Search *s) {
         return bound > 0 ? (bound + 1) / 2 : bound / 2;
 }
 
-int exact_search(const Frame *f, Limit *l, uint64_t max_nodes, uint32_t *held, int64_t *energy, int64_t *bound,
-                 uint64_t *nodes) {
-        _cleanup_(search_done) Search s = { .f = f, .limit = l, .best = held, .best_energy = *energy };
-        int r;
+static double search_progress(const Search *s) {
+        double share = 1, done = 0;
 
-        r = search_init(&s);
-        if (r < 0)
-                return r;
+        for (uint32_t d = 0; d < s->depth; d++) {
+                const Level *l = &s->levels[d];
+
+                share /= l->n_children;
+                done += share * (l->next - (d + 1 < s->depth));
+        }
+        return s->depth > 0 ? done : 1;
+}
+
+int exact_search(const Frame *f, Limit *l, uint64_t max_nodes, Incumbent *best, SolveResult *r, double *progress) {
+        _cleanup_(search_done) Search s = { .f = f, .best = best };
+        int e;
+
+        e = search_init(&s);
+        if (e < 0)
+                return e;
         open_node(&s);
         while (s.depth > 0 && (max_nodes == 0 || s.nodes < max_nodes) && !limit_work(l, 2 * (uint64_t) f->q->n))
                 if (next_child(&s))
                         open_node(&s);
-        *energy = s.best_energy;
-        *bound = MAX(open_bound(&s), qubo_lower_bound(f->q));
-        *nodes = s.nodes;
+        r->lower_bound = MAX(open_bound(&s), qubo_lower_bound(f->q));
+        r->proved = r->lower_bound == best->energy;
+        r->flips += s.nodes * f->q->n;
+        *progress = search_progress(&s);
         return 0;
 }
 
 static int exact_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         _cleanup_(frame_freep) Frame *f = NULL;
-        _cleanup_free_ uint32_t *held = NULL;
-        SolveParams first = *p;
-        uint64_t nodes = 0;
+        _cleanup_(incumbent_done) Incumbent best = {};
+        uint64_t runs = 0;
+        double progress;
         Limit l;
         int r;
 
         limit_init(&l, p);
-        first.sweeps = INCUMBENT_SWEEPS;
-        r = solver_sa.solve(q, &first, ret);
+        r = frame_new(q, &f);
         if (r >= 0)
-                r = frame_new(q, &f);
+                r = incumbent_init(&best, f, p->start);
+        if (r >= 0)
+                r = sa_search(f, &l, p->seed, INCUMBENT_SWEEPS, &runs, &best, ret);
+        if (r >= 0)
+                r = exact_search(f, &l, p->sweeps, &best, ret, &progress);
         if (r < 0)
                 return r;
-        held = calloc((size_t) f->n_items + 1, sizeof(*held));
-        if (!held)
-                return -ENOMEM;
-        held_from_bits(f, ret->x, held);
-        r = exact_search(f, &l, p->sweeps, held, &ret->energy, &ret->lower_bound, &nodes);
-        if (r < 0)
-                return r;
-        ret->sweeps = nodes;
-        ret->flips += nodes * q->n;
         ret->solver = "exact";
-        r = result_fill(f, held, ret);
-        ret->proved = ret->lower_bound == ret->energy;
-        return r;
+        return incumbent_result(&best, f, ret);
 }
 
 static bool exact_fits(const Qubo *q) {

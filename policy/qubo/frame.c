@@ -45,25 +45,34 @@ static int items_init(Frame *f) {
 static int dense_init(Frame *f) {
         const Qubo *q = f->q;
 
-        if ((size_t) q->n * q->n > FRAME_DENSE_MAX)
+        f->stride = ((size_t) q->n + FRAME_LANES - 1) / FRAME_LANES * FRAME_LANES;
+        if (f->stride * f->stride > FRAME_DENSE_MAX)
                 return 0;
-        f->dense = calloc((size_t) q->n * q->n + 1, sizeof(*f->dense));
+        f->dense = calloc(q->n * f->stride + 1, sizeof(*f->dense));
         if (!f->dense)
                 return -ENOMEM;
         for (uint32_t i = 0; i < q->n; i++)
                 for (size_t k = q->row[i]; k < q->row[i + 1]; k++)
-                        f->dense[(size_t) i * q->n + q->col[k]] = q->val[k];
+                        f->dense[i * f->stride + q->col[k]] = q->val[k];
         return 0;
 }
 
-int32_t frame_coupling(const Frame *f, uint32_t u, uint32_t v) {
-        const Qubo *q = f->q;
-        size_t low, high;
+static bool fields_are_narrow(const Qubo *q) {
+        for (uint32_t i = 0; i < q->n; i++) {
+                int64_t most = llabs(q->linear[i]);
 
-        if (f->dense)
-                return f->dense[(size_t) u * q->n + v];
-        low = q->row[u];
-        high = q->row[u + 1];
+                for (size_t k = q->row[i]; k < q->row[i + 1]; k++)
+                        most += llabs(q->val[k]);
+                if (most > INT32_MAX / 2)
+                        return false;
+        }
+        return true;
+}
+
+int32_t frame_row_coupling(const Frame *f, uint32_t u, uint32_t v) {
+        const Qubo *q = f->q;
+        size_t low = q->row[u], high = q->row[u + 1];
+
         while (low < high) {
                 size_t mid = low + (high - low) / 2;
 
@@ -75,24 +84,24 @@ int32_t frame_coupling(const Frame *f, uint32_t u, uint32_t v) {
         return low < q->row[u + 1] && q->col[low] == v ? q->val[low] : 0;
 }
 
-/* One item against one neighbour: what their couplings look like. */
+/* What the couplings of one item to a neighbour look like. */
 typedef struct Relation {
-        int64_t sum, diagonal;
+        uint32_t a, b;
+        double sum, diagonal; /* diagonal: of equal places */
         int32_t low, high;
-        uint32_t entries, seats;
+        uint32_t entries, seats; /* seats: variables of a that have one in b by contrast */
         bool kin;
 } Relation;
 
+typedef struct Relations {
+        Relation *list;
+        size_t n, allocated;
+        uint32_t *at;    /* by item b: 1 + index of the relation of the present a, 0: none yet */
+        uint32_t *class; /* union of groups of equal size that are kin */
+} Relations;
+
 static bool is_group(const Frame *f, uint32_t item) {
         return !f->optional[item] && f->size[item] >= 2;
-}
-
-static size_t segment_end(const Frame *f, size_t k, size_t row_end, uint32_t b) {
-        uint32_t end = f->first[b] + f->size[b];
-
-        while (k < row_end && f->q->col[k] < end)
-                k++;
-        return k;
 }
 
 /* In a small group the largest can be at most size times the mean. */
@@ -100,60 +109,96 @@ static double contrast(uint32_t size) {
         return MIN((double) SEAT_CONTRAST, 0.75 * size);
 }
 
-/* The seat of u in b by its couplings in [k, end), or by place. */
-static uint16_t find_seat(const Frame *f, uint32_t u, uint32_t b, size_t k, size_t end) {
+/* One row's couplings to item b, from entry k on: adds them to rel, remembers the seat; returns the entry behind. */
+static size_t relation_add(Frame *f, Relation *rel, uint32_t u, size_t k) {
         const Qubo *q = f->q;
-        uint32_t a = f->item_of[u], place = u - f->first[a], best = SEAT_NONE;
-        bool equal = f->size[a] == f->size[b];
-        int64_t sum = 0;
-        int32_t high = 0;
+        uint32_t first = f->first[rel->b], size = f->size[rel->b], place = u - f->first[rel->a], best = SEAT_NONE;
+        size_t row_end = q->row[u + 1], start = k;
+        int32_t low = 0, high = 0;
+        int64_t sum = 0, same = 0;
 
-        for (; k < end; k++) {
-                uint32_t m = q->col[k] - f->first[b];
+        for (; k < row_end && q->col[k] < first + size; k++) {
+                uint32_t m = q->col[k] - first;
+                int32_t w = q->val[k];
 
-                sum += q->val[k];
-                if (q->val[k] > high || (q->val[k] == high && high > 0 && equal && m == place)) {
-                        high = q->val[k];
+                sum += w;
+                low = MIN(low, w);
+                same = m == place ? w : same;
+                if (w > high) {
+                        high = w;
                         best = m;
                 }
         }
-        if (high > 0 && (double) high * f->size[b] >= contrast(f->size[b]) * (double) sum)
-                return (uint16_t) best;
-        return equal ? (uint16_t) place : SEAT_NONE;
-}
-
-static void relation_add(const Frame *f, Relation *rel, uint32_t u, uint32_t b, size_t k, size_t end) {
-        const Qubo *q = f->q;
-        uint32_t a = f->item_of[u], place = u - f->first[a];
-        uint16_t seat = find_seat(f, u, b, k, end);
-
-        for (; k < end; k++) {
-                if (rel->entries == 0)
-                        rel->low = rel->high = q->val[k];
-                rel->low = MIN(rel->low, q->val[k]);
-                rel->high = MAX(rel->high, q->val[k]);
-                rel->sum += q->val[k];
-                rel->entries++;
-                if (q->col[k] - f->first[b] == place)
-                        rel->diagonal += q->val[k];
-                if (seat != SEAT_NONE && q->col[k] == f->first[b] + seat)
-                        rel->seats++;
+        if (same == high && high > 0)
+                best = place;
+        rel->sum += (double) sum;
+        rel->diagonal += (double) same;
+        rel->low = MIN(rel->low, low);
+        rel->high = MAX(rel->high, high);
+        rel->entries += (uint32_t) (k - start);
+        if (high > 0 && size < SEAT_NONE && (double) high * size >= contrast(size) * (double) sum) {
+                rel->seats++;
+                if (f->seat)
+                        f->seat[(size_t) u * f->n_items + rel->b] = (uint16_t) best;
         }
+        return k;
 }
 
-static bool relation_is_kin(const Frame *f, const Relation *rel, uint32_t a, uint32_t b) {
-        if (f->size[a] == f->size[b])
-                return rel->high > 0 && (double) rel->diagonal * f->size[a] > (double) rel->sum;
-        return rel->high > 0 && rel->seats > 0 && rel->seats >= f->size[a] / 2 &&
-               (double) rel->high * f->size[a] * f->size[b] >= contrast(f->size[b]) * (double) rel->sum;
+static bool relation_is_kin(const Frame *f, const Relation *rel) {
+        uint32_t size_a = f->size[rel->a], size_b = f->size[rel->b];
+
+        if (rel->high <= 0)
+                return false;
+        if (size_a == size_b)
+                return rel->diagonal * size_a > rel->sum;
+        return rel->seats > 0 && rel->seats >= size_a / 2 &&
+               (double) rel->high * size_a * size_b >= contrast(size_b) * rel->sum;
 }
 
-typedef struct Scan {
-        Relation *rel; /* by item */
-        uint32_t *touched;
-        uint32_t n_touched;
-        uint32_t *class; /* union of groups of equal size that are kin by their diagonal */
-} Scan;
+static int relation_get(Relations *all, uint32_t a, uint32_t b, Relation **ret) {
+        if (all->at[b] == 0) {
+                if (all->n == all->allocated) {
+                        size_t want = MAX(all->allocated * 2, (size_t) 64);
+                        Relation *p = want < UINT32_MAX ? reallocarray(all->list, want, sizeof(*p)) : NULL;
+
+                        if (!p)
+                                return -ENOMEM;
+                        all->list = p;
+                        all->allocated = want;
+                }
+                all->list[all->n++] = (Relation) { .a = a, .b = b };
+                all->at[b] = (uint32_t) all->n;
+        }
+        *ret = &all->list[all->at[b] - 1];
+        return 0;
+}
+
+/* All relations of item a, appended to the list. */
+static int relate_item(Frame *f, Relations *all, uint32_t a) {
+        const Qubo *q = f->q;
+        size_t from = all->n;
+        Relation *rel;
+        int r;
+
+        for (uint32_t u = f->first[a]; u < f->first[a] + f->size[a]; u++)
+                for (size_t k = q->row[u]; k < q->row[u + 1];) {
+                        uint32_t b = f->item_of[q->col[k]];
+
+                        if (!is_group(f, b)) {
+                                k++;
+                                continue;
+                        }
+                        r = relation_get(all, a, b, &rel);
+                        if (r < 0)
+                                return r;
+                        k = relation_add(f, rel, u, k);
+                }
+        for (size_t i = from; i < all->n; i++) {
+                all->list[i].kin = relation_is_kin(f, &all->list[i]);
+                all->at[all->list[i].b] = 0;
+        }
+        return 0;
+}
 
 static uint32_t class_root(uint32_t *class, uint32_t a) {
         while (class[a] != a)
@@ -161,81 +206,28 @@ static uint32_t class_root(uint32_t *class, uint32_t a) {
         return a;
 }
 
-/* Fills rel for all groups b coupled to a. */
-static void scan_item(const Frame *f, Scan *s, uint32_t a) {
-        const Qubo *q = f->q;
+/* Kin are also all coupled groups of equal size that a chain of kin connects. */
+static int list_kin(Frame *f, Relations *all) {
+        size_t n = 0, i = 0;
 
-        for (uint32_t t = 0; t < s->n_touched; t++)
-                s->rel[s->touched[t]] = (Relation) {};
-        s->n_touched = 0;
-        for (uint32_t u = f->first[a]; u < f->first[a] + f->size[a]; u++)
-                for (size_t k = q->row[u], end; k < q->row[u + 1]; k = end) {
-                        uint32_t b = f->item_of[q->col[k]];
-
-                        end = segment_end(f, k, q->row[u + 1], b);
-                        if (!is_group(f, b))
-                                continue;
-                        if (s->rel[b].entries == 0)
-                                s->touched[s->n_touched++] = b;
-                        relation_add(f, &s->rel[b], u, b, k, end);
-                }
-        for (uint32_t t = 0; t < s->n_touched; t++) {
-                uint32_t b = s->touched[t];
-                Relation *rel = &s->rel[b];
-
-                if ((size_t) rel->entries < (size_t) f->size[a] * f->size[b]) {
-                        rel->low = MIN(rel->low, 0);
-                        rel->high = MAX(rel->high, 0);
-                }
-                rel->kin = relation_is_kin(f, rel, a, b);
-        }
-}
-
-static int add_kin(Frame *f, size_t *allocated, size_t n, uint32_t b) {
-        if (n == *allocated) {
-                size_t want = MAX(*allocated * 2, (size_t) 64);
-                uint32_t *p = reallocarray(f->kin, want, sizeof(*p));
-
-                if (!p)
-                        return -ENOMEM;
-                f->kin = p;
-                *allocated = want;
-        }
-        f->kin[n] = b;
-        return 0;
-}
-
-static int relate(Frame *f, Scan *s) {
-        size_t allocated = 0, n = 0;
-        int r;
-
-        for (uint32_t a = 0; a < f->n_items; a++) {
-                if (!is_group(f, a))
-                        continue;
-                scan_item(f, s, a);
-                for (uint32_t t = 0; t < s->n_touched; t++)
-                        if (s->rel[s->touched[t]].kin && f->size[a] == f->size[s->touched[t]])
-                                s->class[class_root(s->class, a)] = class_root(s->class, s->touched[t]);
-        }
+        for (size_t k = 0; k < all->n; k++)
+                if (all->list[k].kin && f->size[all->list[k].a] == f->size[all->list[k].b])
+                        all->class[class_root(all->class, all->list[k].a)] = class_root(all->class, all->list[k].b);
+        f->kin = calloc(all->n + 1, sizeof(*f->kin));
+        if (!f->kin)
+                return -ENOMEM;
         for (uint32_t a = 0; a < f->n_items; a++) {
                 int64_t widest = 0;
 
                 f->kin_first[a] = n;
-                if (!is_group(f, a))
-                        continue;
-                scan_item(f, s, a);
-                for (uint32_t t = 0; t < s->n_touched; t++) {
-                        uint32_t b = s->touched[t];
-                        const Relation *rel = &s->rel[b];
+                for (; i < all->n && all->list[i].a == a; i++) {
+                        const Relation *rel = &all->list[i];
 
-                        if (rel->kin || class_root(s->class, a) == class_root(s->class, b)) {
-                                r = add_kin(f, &allocated, n, b);
-                                if (r < 0)
-                                        return r;
-                                n++;
-                        } else if ((int64_t) rel->high - rel->low > widest) {
+                        if (rel->kin || class_root(all->class, a) == class_root(all->class, rel->b))
+                                f->kin[n++] = rel->b;
+                        else if ((int64_t) rel->high - rel->low > widest) {
                                 widest = (int64_t) rel->high - rel->low;
-                                f->partner[a] = b;
+                                f->partner[a] = rel->b;
                         }
                 }
         }
@@ -244,45 +236,29 @@ static int relate(Frame *f, Scan *s) {
 }
 
 static int relations_init(Frame *f) {
-        _cleanup_free_ Relation *rel = calloc((size_t) f->n_items + 1, sizeof(*rel));
-        _cleanup_free_ uint32_t *touched = calloc((size_t) f->n_items + 1, sizeof(*touched));
+        _cleanup_free_ uint32_t *at = calloc((size_t) f->n_items + 1, sizeof(*at));
         _cleanup_free_ uint32_t *class = calloc((size_t) f->n_items + 1, sizeof(*class));
-        Scan s = { .rel = rel, .touched = touched, .class = class };
+        Relations all = { .at = at, .class = class };
+        size_t seats = (size_t) f->q->n * f->n_items;
+        int r = 0;
 
-        if (!rel || !touched || !class)
+        if (!at || !class)
                 return -ENOMEM;
-        for (uint32_t a = 0; a < f->n_items; a++)
+        if (f->q->n_groups >= 2 && seats <= FRAME_SEATS_MAX) {
+                f->seat = malloc(seats * sizeof(*f->seat));
+                if (!f->seat)
+                        return -ENOMEM;
+                memset(f->seat, 0xff, seats * sizeof(*f->seat));
+        }
+        for (uint32_t a = 0; a < f->n_items && r >= 0; a++) {
                 class[a] = a;
-        return relate(f, &s);
-}
-
-static int seats_init(Frame *f) {
-        const Qubo *q = f->q;
-
-        if (f->kin_first[f->n_items] == 0 || (size_t) q->n * f->n_items > FRAME_SEATS_MAX)
-                return 0;
-        f->seat = malloc((size_t) q->n * f->n_items * sizeof(*f->seat));
-        if (!f->seat)
-                return -ENOMEM;
-        memset(f->seat, 0xff, (size_t) q->n * f->n_items * sizeof(*f->seat));
-        for (uint32_t u = 0; u < q->n; u++)
-                for (size_t k = q->row[u], end; k < q->row[u + 1]; k = end) {
-                        uint32_t b = f->item_of[q->col[k]];
-
-                        end = segment_end(f, k, q->row[u + 1], b);
-                        if (is_group(f, b) && f->size[b] < SEAT_NONE)
-                                f->seat[(size_t) u * f->n_items + b] = find_seat(f, u, b, k, end);
-                }
-        return 0;
-}
-
-uint32_t frame_seat(const Frame *f, uint32_t u, uint32_t b) {
-        uint32_t a = f->item_of[u];
-        uint16_t seat = f->seat ? f->seat[(size_t) u * f->n_items + b] : SEAT_NONE;
-
-        if (seat != SEAT_NONE)
-                return f->first[b] + seat;
-        return f->size[a] == f->size[b] ? f->first[b] + (u - f->first[a]) : ITEM_NOTHING;
+                if (is_group(f, a))
+                        r = relate_item(f, &all, a);
+        }
+        if (r >= 0)
+                r = list_kin(f, &all);
+        free(all.list);
+        return r;
 }
 
 int frame_new(const Qubo *q, Frame **ret) {
@@ -292,13 +268,12 @@ int frame_new(const Qubo *q, Frame **ret) {
         if (!f)
                 return -ENOMEM;
         f->q = q;
+        f->narrow = fields_are_narrow(q);
         r = items_init(f);
         if (r >= 0)
                 r = dense_init(f);
         if (r >= 0)
                 r = relations_init(f);
-        if (r >= 0)
-                r = seats_init(f);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(f);

@@ -15,6 +15,7 @@
 
 #define ITEM_NOTHING UINT32_MAX
 #define FRAME_DENSE_MAX ((size_t) 1536 * 1536)
+#define FRAME_LANES 16U
 #define FRAME_SEATS_MAX ((size_t) 16 << 20)
 #define SEAT_NONE UINT16_MAX
 
@@ -23,7 +24,9 @@ typedef struct Frame {
         uint32_t n_items;
         uint32_t *first, *size, *item_of;
         bool *optional;       /* an ungrouped variable */
-        int32_t *dense;       /* n x n, or NULL: look couplings up in the rows */
+        int32_t *dense;       /* n rows of stride entries, or NULL: look couplings up in the rows */
+        size_t stride;        /* n, rounded up to FRAME_LANES */
+        bool narrow;          /* every field fits into int32 */
         size_t *kin_first;    /* n_items + 1 */
         uint32_t *kin;        /* groups that contend for the same thing: candidates for an exchange */
         uint16_t *seat;       /* n x n_items, or NULL: which choice of a kin item stands for the same thing */
@@ -33,15 +36,28 @@ typedef struct Frame {
 int frame_new(const Qubo *q, Frame **ret);
 Frame *frame_free(Frame *f);
 DEFINE_CLEANUP(Frame *, frame_free);
-int32_t frame_coupling(const Frame *f, uint32_t u, uint32_t v);
+int32_t frame_row_coupling(const Frame *f, uint32_t u, uint32_t v);
+
+static inline int32_t frame_coupling(const Frame *f, uint32_t u, uint32_t v) {
+        return f->dense ? f->dense[u * f->stride + v] : frame_row_coupling(f, u, v);
+}
+
 /* The variable of kin item b that stands for the same thing as u, or ITEM_NOTHING. */
-uint32_t frame_seat(const Frame *f, uint32_t u, uint32_t b);
+static inline uint32_t frame_seat(const Frame *f, uint32_t u, uint32_t b) {
+        uint32_t a = f->item_of[u];
+        uint16_t seat = f->seat ? f->seat[(size_t) u * f->n_items + b] : SEAT_NONE;
+
+        if (seat != SEAT_NONE)
+                return f->first[b] + seat;
+        return f->size[a] == f->size[b] ? f->first[b] + (u - f->first[a]) : ITEM_NOTHING;
+}
 
 typedef struct State {
         const Frame *f;
         int64_t energy;
-        uint32_t *held; /* by item: its variable, or ITEM_NOTHING */
-        int64_t *field;
+        uint32_t *held;   /* by item: its variable, or ITEM_NOTHING */
+        int32_t *field32; /* one of the two: the narrow one where the Frame says so */
+        int64_t *field64;
 } State;
 
 typedef struct Change {
@@ -52,34 +68,77 @@ int state_new(const Frame *f, State **ret); /* holds the first choice of every g
 State *state_free(State *s);
 DEFINE_CLEANUP(State *, state_free);
 void state_load(State *s, const uint32_t *held);
-void state_copy(State *s, const State *from);
 int64_t state_delta(const State *s, const Change *c, unsigned n); /* n changes of different items at once */
 void state_move(State *s, uint32_t item, uint32_t to);
-void state_apply(State *s, const Change *c, unsigned n);
+void state_apply(State *s, const Change *c, unsigned n, int64_t delta); /* delta: what state_delta() says */
+void state_costs(const State *s, uint32_t item, int64_t *ret); /* the fields of an item's variables */
+
+static inline int64_t state_field(const State *s, uint32_t v) {
+        return v == ITEM_NOTHING ? 0 : s->field32 ? s->field32[v] : s->field64[v];
+}
+
 /* An exchange of two kin items: each takes the other's seat. False where there is none. */
-bool state_exchange(const State *s, uint32_t a, uint32_t b, Change ret[static 2]);
+static inline bool state_exchange(const State *s, uint32_t a, uint32_t b, Change ret[static 2]) {
+        uint32_t u = s->held[a], v = s->held[b];
+
+        ret[0] = (Change) { .item = a, .to = frame_seat(s->f, v, a) };
+        ret[1] = (Change) { .item = b, .to = frame_seat(s->f, u, b) };
+        return ret[0].to != ITEM_NOTHING && ret[1].to != ITEM_NOTHING && (ret[0].to != u || ret[1].to != v);
+}
+
+/* state_delta() of an exchange of two groups. */
+static inline int64_t state_exchange_delta(const State *s, const Change c[static 2]) {
+        const Frame *f = s->f;
+        uint32_t u = s->held[c[0].item], v = s->held[c[1].item], to_u = c[0].to, to_v = c[1].to;
+        int64_t d = state_field(s, to_u) - state_field(s, u) + state_field(s, to_v) - state_field(s, v);
+
+        if (f->dense) {
+                const int32_t *now = f->dense + u * f->stride, *then = f->dense + to_u * f->stride;
+
+                return d + then[to_v] - then[v] - now[to_v] + now[v];
+        }
+        return d + frame_row_coupling(f, to_u, to_v) - frame_row_coupling(f, to_u, v) -
+               frame_row_coupling(f, u, to_v) + frame_row_coupling(f, u, v);
+}
 
 /* The end of the time a solver may take; it is asked at every few thousand steps. */
 typedef struct Limit {
         const SolveParams *p;
-        uint64_t deadline, work;
+        uint64_t deadline; /* UINT64_MAX: none */
+        uint64_t work;
         bool hit;
 } Limit;
 
 void limit_init(Limit *l, const SolveParams *p);
-bool limit_hit(Limit *l);                  /* asks the clock and the flag */
-bool limit_work(Limit *l, uint64_t steps); /* asks them once enough steps have added up */
+Limit limit_within(const Limit *l, uint64_t usec); /* the same, but at most so long from now */
+uint64_t limit_left(const Limit *l);               /* microseconds; UINT64_MAX: no deadline */
+bool limit_hit(Limit *l);                          /* asks the clock and the flag */
+bool limit_work(Limit *l, uint64_t steps);         /* asks them once enough steps have added up */
 
 /* To a local minimum over all moves and exchanges; counts what it tried. */
 void state_descend(State *s, Limit *l, uint64_t *flips);
 
-void held_from_bits(const Frame *f, const uint8_t *x, uint32_t *held);
-/* Takes over: bits and recomputed energy into *ret (the rest of *ret is left alone). */
-int result_fill(const Frame *f, const uint32_t *held, SolveResult *ret);
+/* A point that a search begins with and improves. */
+typedef struct Incumbent {
+        uint32_t *held; /* by item; owned by the caller */
+        int64_t energy; /* INT64_MAX: there is none yet */
+} Incumbent;
 
-/* Branch and bound from an incumbent: held and energy are replaced when something better is found. At most max_nodes
- * (0: no limit) are opened; *bound then is the least bound left open, and equals *energy when the search was complete. */
-int exact_search(const Frame *f, Limit *l, uint64_t max_nodes, uint32_t *held, int64_t *energy, int64_t *bound,
-                 uint64_t *nodes);
+int incumbent_init(Incumbent *b, const Frame *f, const uint8_t *x); /* x may be NULL */
+/* Bits and recomputed energy go into *ret, the rest of which is left alone. */
+int incumbent_result(const Incumbent *b, const Frame *f, SolveResult *ret);
+void incumbent_done(Incumbent *b);
 
+/* Anneals for a number of sweeps (0: until the limit), adding what was done to r. The random numbers follow from seed
+ * and the count of runs, which is carried on from call to call. */
+int sa_search(const Frame *f, Limit *l, uint64_t seed, uint64_t sweeps, uint64_t *runs, Incumbent *best, SolveResult *r);
+uint64_t sa_default_sweeps(const Qubo *q);
+
+/* Branch and bound: at most max_nodes (0: no limit) are opened. r->lower_bound then is the least bound left open, and
+ * r->proved tells that nothing was; *progress, from 0 to 1, how much of the tree was searched, each child of a node
+ * counted alike. */
+int exact_search(const Frame *f, Limit *l, uint64_t max_nodes, Incumbent *best, SolveResult *r, double *progress);
+#define EXACT_MAX_VARIABLES 32768U
+
+bool fits_all(const Qubo *q);
 extern const Solver solver_auto, solver_exact, solver_greedy, solver_sa;

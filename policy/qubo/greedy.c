@@ -69,7 +69,7 @@ static int construct(const Frame *f, uint32_t *held) {
 static int greedy_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         _cleanup_(frame_freep) Frame *f = NULL;
         _cleanup_(state_freep) State *s = NULL;
-        _cleanup_free_ uint32_t *held = NULL;
+        _cleanup_(incumbent_done) Incumbent best = {};
         Limit l;
         int r;
 
@@ -77,28 +77,23 @@ static int greedy_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         r = frame_new(q, &f);
         if (r >= 0)
                 r = state_new(f, &s);
+        if (r >= 0)
+                r = incumbent_init(&best, f, p->start);
+        if (r >= 0)
+                r = construct(f, s->held);
         if (r < 0)
                 return r;
-        held = calloc((size_t) f->n_items + 1, sizeof(*held));
-        if (!held)
-                return -ENOMEM;
-        r = construct(f, held);
-        if (r < 0)
-                return r;
-        state_load(s, held);
+        state_load(s, s->held);
         state_descend(s, &l, &ret->flips);
-        if (p->start && qubo_energy(q, p->start) <= s->energy) {
-                held_from_bits(f, p->start, held);
-                state_load(s, held);
+        if (best.energy <= s->energy) {
+                state_load(s, best.held);
                 state_descend(s, &l, &ret->flips);
         }
+        best.energy = s->energy;
+        memcpy(best.held, s->held, f->n_items * sizeof(*s->held));
         ret->sweeps = 1;
         ret->solver = "greedy";
-        return result_fill(f, s->held, ret);
-}
-
-static bool fits_all(const Qubo *q) {
-        return true;
+        return incumbent_result(&best, f, ret);
 }
 
 const Solver solver_greedy = {

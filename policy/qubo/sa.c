@@ -7,8 +7,9 @@
  * from a table, so no exponential is computed in the loop.
  *
  * The budget is spent in runs, each cooling geometrically between temperatures read off the model's own cost
- * differences at a local minimum, and each ending in a descent. Runs start at random and, every other one, from the
- * best point so far, less hot.
+ * differences at a local minimum, and each ending in a descent. One run in RUNS_PER_SCATTER starts at random, the others
+ * from the best point so far, less hot. Short runs first: most models of a placement's size are done by then, and runs
+ * get longer for those that are not.
  */
 #include <errno.h>
 #include <math.h>
@@ -18,43 +19,45 @@
 
 #define LOGS 1024U
 #define SAMPLES_PER_ITEM 64U
-#define RUN_SWEEPS 200U
-#define RUNS 10U
+#define RUN_SWEEPS 50U
+#define RUNS_PER_LENGTH 16U /* then the length doubles, */
+#define RUN_DOUBLINGS 5U    /* so many times */
+#define RUNS_PER_SCATTER 4U
+#define REHEAT 0.4
+#define FIRST_RUN_SHARE 4U /* of the time there is, so that even a short time sees a whole run */
 
 typedef struct Anneal {
         const Frame *f;
-        const SolveParams *p;
         State *s;
-        uint32_t *best;
-        int64_t best_energy;
+        Incumbent *best;
         int64_t *answer; /* room for the costs of one group's choices */
-        float *logs;     /* -ln(u) for LOGS values of u */
+        uint32_t *held;
+        float *logs; /* -ln(u) for LOGS values of u */
         double hot, cold;
         Rng rng;
-        Limit limit;
+        Limit *limit;
         uint64_t sweeps, flips;
 } Anneal;
 
 static void anneal_done(Anneal *n) {
         state_free(n->s);
-        free(n->best);
         free(n->answer);
+        free(n->held);
         free(n->logs);
 }
 
-static int anneal_init(Anneal *n, const Frame *f, const SolveParams *p) {
+static int anneal_init(Anneal *n) {
+        const Frame *f = n->f;
         uint32_t widest = 1;
         int r;
 
-        *n = (Anneal) { .f = f, .p = p, .best_energy = INT64_MAX };
-        limit_init(&n->limit, p);
         for (uint32_t a = 0; a < f->n_items; a++)
                 widest = MAX(widest, f->size[a]);
-        n->best = calloc((size_t) f->n_items + 1, sizeof(*n->best));
         n->answer = calloc(widest, sizeof(*n->answer));
+        n->held = calloc((size_t) f->n_items + 1, sizeof(*n->held));
         n->logs = calloc(LOGS, sizeof(*n->logs));
         r = state_new(f, &n->s);
-        if (r < 0 || !n->best || !n->answer || !n->logs)
+        if (r < 0 || !n->answer || !n->held || !n->logs)
                 return -ENOMEM;
         for (unsigned i = 0; i < LOGS; i++)
                 n->logs[i] = (float) -log((i + 0.5) / LOGS);
@@ -62,10 +65,10 @@ static int anneal_init(Anneal *n, const Frame *f, const SolveParams *p) {
 }
 
 static void note_best(Anneal *n) {
-        if (n->s->energy >= n->best_energy)
+        if (n->s->energy >= n->best->energy)
                 return;
-        n->best_energy = n->s->energy;
-        memcpy(n->best, n->s->held, n->f->n_items * sizeof(*n->best));
+        n->best->energy = n->s->energy;
+        memcpy(n->best->held, n->s->held, n->f->n_items * sizeof(*n->s->held));
 }
 
 static inline double threshold(Anneal *n, uint64_t bits, double t) {
@@ -75,16 +78,23 @@ static inline double threshold(Anneal *n, uint64_t bits, double t) {
 static void offer_flip(Anneal *n, uint32_t a, double t) {
         State *s = n->s;
         uint32_t v = n->f->first[a];
-        int64_t d = s->held[a] == v ? -s->field[v] : s->field[v];
+        int64_t d = s->held[a] == v ? -state_field(s, v) : state_field(s, v);
 
         n->flips++;
         if (d <= 0 || (double) d <= threshold(n, rng_next(&n->rng), t))
                 state_move(s, a, s->held[a] == v ? ITEM_NOTHING : v);
 }
 
-/* First choice in [from, to) that passes, or to. */
-static inline uint32_t first_below(const int64_t *field, uint32_t from, uint32_t to, uint32_t held, int64_t most) {
-        while (from < to && (field[from] > most || from == held))
+/* The first choice in [from, to) other than held that costs at most so much, or to. */
+static inline uint32_t first_below(const State *s, uint32_t from, uint32_t to, uint32_t held, int64_t most) {
+        if (s->field32) {
+                int32_t limit = (int32_t) MIN(most, INT32_MAX);
+
+                while (from < to && (s->field32[from] > limit || from == held))
+                        from++;
+                return from;
+        }
+        while (from < to && (s->field64[from] > most || from == held))
                 from++;
         return from;
 }
@@ -95,12 +105,12 @@ static void offer_choice(Anneal *n, uint32_t a, double t) {
         uint32_t first = n->f->first[a], end = first + n->f->size[a], held = s->held[a];
         uint32_t from = first + rng_scale((uint32_t) (bits >> 32), n->f->size[a]), v;
         double pass = MIN(threshold(n, bits, t), 4e18);
-        int64_t most = s->field[held] + (int64_t) pass;
+        int64_t most = state_field(s, held) + (int64_t) pass;
 
         n->flips += n->f->size[a] - 1;
-        v = first_below(s->field, from, end, held, most);
+        v = first_below(s, from, end, held, most);
         if (v == end) {
-                v = first_below(s->field, first, from, held, most);
+                v = first_below(s, first, from, held, most);
                 if (v == from)
                         return;
         }
@@ -132,9 +142,9 @@ static void offer_exchanges(Anneal *n, uint32_t a, double t) {
                 if ((bits >> 16) % 4 == 0 && joint_exchange(n, a, b, c))
                         n_changes = 4;
                 n->flips++;
-                d = state_delta(n->s, c, n_changes);
+                d = n_changes == 2 ? state_exchange_delta(n->s, c) : state_delta(n->s, c, n_changes);
                 if (d <= 0 || (double) d <= threshold(n, bits, t))
-                        state_apply(n->s, c, n_changes);
+                        state_apply(n->s, c, n_changes, d);
         }
 }
 
@@ -167,14 +177,14 @@ static void offer_joint_move(Anneal *n, uint32_t a, double t) {
 
         if (v == u)
                 return;
-        memcpy(n->answer, s->field + first, f->size[p] * sizeof(*n->answer));
+        state_costs(s, p, n->answer);
         answer_add(n, u, p, -1);
         answer_add(n, v, p, 1);
         for (uint32_t i = 1; i < f->size[p]; i++)
                 if (n->answer[i] < n->answer[best])
                         best = i;
         n->flips++;
-        d = s->field[v] - s->field[u] + n->answer[best] - s->field[s->held[p]];
+        d = state_field(s, v) - state_field(s, u) + n->answer[best] - state_field(s, s->held[p]);
         if (d > 0 && (double) d > threshold(n, bits, t))
                 return;
         state_move(s, a, v);
@@ -193,7 +203,7 @@ static bool sweep(Anneal *n, double t) {
                         if (f->partner[a] != ITEM_NOTHING)
                                 offer_joint_move(n, a, t);
                 }
-                if (limit_work(&n->limit, 8 + f->size[a] + 4 * (f->kin_first[a + 1] - f->kin_first[a])))
+                if (limit_work(n->limit, 8 + f->size[a] + 4 * (f->kin_first[a + 1] - f->kin_first[a])))
                         return false;
         }
         n->sweeps++;
@@ -207,7 +217,7 @@ static void run(Anneal *n, uint64_t sweeps, double hot) {
                 note_best(n);
                 t *= factor;
         }
-        state_descend(n->s, &n->limit, &n->flips);
+        state_descend(n->s, n->limit, &n->flips);
         note_best(n);
 }
 
@@ -240,7 +250,7 @@ static void sample_item(const Anneal *n, uint32_t a, Samples *all, Samples *leas
         int64_t low = INT64_MAX;
 
         for (uint32_t i = 0; i < MIN(f->size[a], SAMPLES_PER_ITEM); i++) {
-                int64_t d = s->field[f->first[a] + i] - (f->optional[a] ? 0 : s->field[s->held[a]]);
+                int64_t d = state_field(s, f->first[a] + i) - (f->optional[a] ? 0 : state_field(s, s->held[a]));
 
                 if (f->optional[a] && s->held[a] != ITEM_NOTHING)
                         d = -d;
@@ -254,7 +264,7 @@ static void sample_item(const Anneal *n, uint32_t a, Samples *all, Samples *leas
 
                 if (!state_exchange(s, a, f->kin[f->kin_first[a] + k], c))
                         continue;
-                d = state_delta(s, c, 2);
+                d = state_exchange_delta(s, c);
                 low = d > 0 ? MIN(low, d) : low;
                 sample_add(all, d);
         }
@@ -279,82 +289,98 @@ static int set_temperatures(Anneal *n) {
         return 0;
 }
 
-static void scatter(Anneal *n, uint32_t *held) {
+static void scatter(Anneal *n) {
         for (uint32_t a = 0; a < n->f->n_items; a++)
                 if (n->f->optional[a])
-                        held[a] = rng_next(&n->rng) >> 63 ? n->f->first[a] : ITEM_NOTHING;
+                        n->held[a] = rng_next(&n->rng) >> 63 ? n->f->first[a] : ITEM_NOTHING;
                 else
-                        held[a] = n->f->first[a] + rng_below(&n->rng, n->f->size[a]);
-        state_load(n->s, held);
+                        n->held[a] = n->f->first[a] + rng_below(&n->rng, n->f->size[a]);
+        state_load(n->s, n->held);
 }
 
-static int begin(Anneal *n) {
-        const Frame *f = n->f;
-        _cleanup_free_ uint32_t *held = calloc((size_t) f->n_items + 1, sizeof(*held));
-
-        if (!held)
-                return -ENOMEM;
-        if (n->p->start) {
-                held_from_bits(f, n->p->start, held);
-                state_load(n->s, held);
-                note_best(n);
-        } else {
-                rng_seed(&n->rng, n->p->seed, 0);
-                scatter(n, held);
-        }
-        state_descend(n->s, &n->limit, &n->flips);
+/* A first local minimum, for the temperatures. */
+static int begin(Anneal *n, uint64_t seed, uint64_t stream) {
+        rng_seed(&n->rng, seed, stream);
+        if (n->best->energy != INT64_MAX)
+                state_load(n->s, n->best->held);
+        else
+                scatter(n);
+        note_best(n);
+        state_descend(n->s, n->limit, &n->flips);
         note_best(n);
         return set_temperatures(n);
 }
 
-static int runs(Anneal *n) {
-        _cleanup_free_ uint32_t *held = calloc((size_t) n->f->n_items + 1, sizeof(*held));
-        uint64_t left = n->p->sweeps, length = RUN_SWEEPS;
-        bool timed = n->p->clock && n->p->budget_usec > 0;
+/* Where time is short, fewer sweeps: as many as let a whole run end within its share. Two are timed. */
+static uint64_t fit_length(Anneal *n) {
+        uint64_t before = limit_left(n->limit), after, share = before / FIRST_RUN_SHARE;
 
-        if (!held)
-                return -ENOMEM;
-        if (left == 0)
-                left = timed ? UINT64_MAX : (uint64_t) RUN_SWEEPS * RUNS;
-        else
-                length = MIN(MAX(left / RUNS, 1U), 4U * RUN_SWEEPS);
-        for (uint64_t i = 0; left > 0 && n->f->n_items > 0 && !limit_hit(&n->limit); i++) {
-                uint64_t sweeps = MIN(length, left);
-                bool again = i % 2 == (n->p->start ? 0 : 1);
+        if (before == UINT64_MAX)
+                return RUN_SWEEPS;
+        for (unsigned i = 0; i < 2 && sweep(n, n->cold); i++)
+                note_best(n);
+        after = limit_left(n->limit);
+        return MAX(MIN(2 * share / MAX(before - after, 1U), (uint64_t) RUN_SWEEPS), 4U);
+}
 
-                rng_seed(&n->rng, n->p->seed, i + 1);
+static void anneal(Anneal *n, uint64_t seed, uint64_t left, uint64_t length, uint64_t *runs) {
+        for (; left > 0 && n->f->n_items > 0 && !limit_hit(n->limit); ++*runs) {
+                uint64_t sweeps = MIN(left, length << MIN(*runs / RUNS_PER_LENGTH, RUN_DOUBLINGS));
+                bool again = *runs % RUNS_PER_SCATTER > 0;
+
+                rng_seed(&n->rng, seed, *runs);
                 if (again)
-                        state_load(n->s, n->best);
+                        state_load(n->s, n->best->held);
                 else
-                        scatter(n, held);
-                run(n, sweeps, again ? MAX(0.4 * n->hot, n->cold) : n->hot);
+                        scatter(n);
+                run(n, sweeps, again ? MAX(REHEAT * n->hot, n->cold) : n->hot);
                 left -= sweeps;
         }
+}
+
+int sa_search(const Frame *f, Limit *l, uint64_t seed, uint64_t sweeps, uint64_t *runs, Incumbent *best,
+              SolveResult *r) {
+        _cleanup_(anneal_done) Anneal n = { .f = f, .best = best, .limit = l };
+        uint64_t length = sweeps > 0 ? MAX(MIN(sweeps / 4, RUN_SWEEPS), 1U) : 0;
+        int e;
+
+        e = anneal_init(&n);
+        if (e >= 0)
+                e = begin(&n, seed, UINT64_MAX - *runs);
+        if (e < 0)
+                return e;
+        if (length == 0)
+                length = fit_length(&n);
+        anneal(&n, seed, sweeps > 0 ? sweeps : UINT64_MAX, length, runs);
+        r->sweeps += n.sweeps;
+        r->flips += n.flips;
         return 0;
+}
+
+/* About as much work for every size: some ten milliseconds. */
+uint64_t sa_default_sweeps(const Qubo *q) {
+        return MAX(MIN(UINT64_C(1000000) / (q->n + 1), 4000U), 200U);
 }
 
 static int sa_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         _cleanup_(frame_freep) Frame *f = NULL;
-        _cleanup_(anneal_done) Anneal n = {};
+        _cleanup_(incumbent_done) Incumbent best = {};
+        uint64_t runs = 0, sweeps = p->sweeps;
+        Limit l;
         int r;
 
+        limit_init(&l, p);
+        if (sweeps == 0 && l.deadline == UINT64_MAX)
+                sweeps = sa_default_sweeps(q);
         r = frame_new(q, &f);
         if (r >= 0)
-                r = anneal_init(&n, f, p);
+                r = incumbent_init(&best, f, p->start);
         if (r >= 0)
-                r = begin(&n);
-        if (r >= 0)
-                r = runs(&n);
+                r = sa_search(f, &l, p->seed, sweeps, &runs, &best, ret);
         if (r < 0)
                 return r;
-        ret->sweeps = n.sweeps;
-        ret->flips = n.flips;
         ret->solver = "sa";
-        return result_fill(f, n.best, ret);
-}
-
-static bool fits_all(const Qubo *q) {
-        return true;
+        return incumbent_result(&best, f, ret);
 }
 
 const Solver solver_sa = {

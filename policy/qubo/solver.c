@@ -33,6 +33,24 @@ void limit_init(Limit *l, const SolveParams *p) {
                 l->deadline = UINT64_MAX;
 }
 
+Limit limit_within(const Limit *l, uint64_t usec) {
+        Limit part = *l;
+        uint64_t end;
+
+        if (l->p->clock && !__builtin_add_overflow(l->p->clock(l->p->userdata), usec, &end))
+                part.deadline = MIN(part.deadline, end);
+        return part;
+}
+
+uint64_t limit_left(const Limit *l) {
+        uint64_t now;
+
+        if (l->deadline == UINT64_MAX)
+                return UINT64_MAX;
+        now = l->p->clock(l->p->userdata);
+        return now < l->deadline ? l->deadline - now : 0;
+}
+
 bool limit_hit(Limit *l) {
         const SolveParams *p = l->p;
 
@@ -49,28 +67,44 @@ bool limit_work(Limit *l, uint64_t steps) {
         return l->hit || (l->work >= LIMIT_STEPS && limit_hit(l));
 }
 
-void held_from_bits(const Frame *f, const uint8_t *x, uint32_t *held) {
+int incumbent_init(Incumbent *b, const Frame *f, const uint8_t *x) {
+        *b = (Incumbent) { .energy = INT64_MAX, .held = calloc((size_t) f->n_items + 1, sizeof(*b->held)) };
+        if (!b->held)
+                return -ENOMEM;
+        if (!x)
+                return 0;
         for (uint32_t a = 0; a < f->n_items; a++) {
-                held[a] = ITEM_NOTHING;
+                b->held[a] = ITEM_NOTHING;
                 for (uint32_t v = f->first[a]; v < f->first[a] + f->size[a]; v++)
                         if (x[v])
-                                held[a] = v;
+                                b->held[a] = v;
         }
+        b->energy = qubo_energy(f->q, x);
+        return 0;
 }
 
-int result_fill(const Frame *f, const uint32_t *held, SolveResult *ret) {
+int incumbent_result(const Incumbent *b, const Frame *f, SolveResult *ret) {
         uint8_t *x = calloc((size_t) f->q->n + 1, 1);
 
         if (!x)
                 return -ENOMEM;
         for (uint32_t a = 0; a < f->n_items; a++)
-                if (held[a] != ITEM_NOTHING)
-                        x[held[a]] = 1;
+                if (b->held[a] != ITEM_NOTHING)
+                        x[b->held[a]] = 1;
         assert(qubo_feasible(f->q, x));
         free(ret->x);
         ret->x = x;
         ret->energy = qubo_energy(f->q, x);
         return 0;
+}
+
+void incumbent_done(Incumbent *b) {
+        free(b->held);
+        b->held = NULL;
+}
+
+bool fits_all(const Qubo *q) {
+        return true;
 }
 
 int qubo_solve(const Qubo *q, const Solver *solver, const SolveParams *p, SolveResult *ret) {

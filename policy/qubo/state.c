@@ -2,11 +2,14 @@
 /*
  * A point and its fields. With d the difference of the indicator vectors of what an item holds after and before, a
  * change of several items costs sum field * d + sum over pairs d_a W d_b; making it adds W d to the fields: whole rows
- * where the model is small enough for a matrix and the rows are not nearly empty, else the entries of the rows.
+ * where there is a matrix and the rows are not nearly empty, else the entries of the rows. Sums over whole rows wrap
+ * (unsigned lanes), the fields they end in are in range.
  */
 #include "policy/qubo/frame.h"
 
 #include <errno.h>
+
+typedef uint32_t Lanes __attribute__((vector_size(4 * FRAME_LANES), aligned(4), may_alias));
 
 int state_new(const Frame *f, State **ret) {
         _cleanup_(state_freep) State *s = calloc(1, sizeof(*s));
@@ -16,8 +19,11 @@ int state_new(const Frame *f, State **ret) {
                 return -ENOMEM;
         s->f = f;
         s->held = calloc((size_t) f->n_items + 1, sizeof(*s->held));
-        s->field = calloc((size_t) f->q->n + 1, sizeof(*s->field));
-        if (!s->held || !s->field)
+        if (f->narrow)
+                s->field32 = calloc(f->stride + 1, sizeof(*s->field32));
+        else
+                s->field64 = calloc(f->stride + 1, sizeof(*s->field64));
+        if (!s->held || (!s->field32 && !s->field64))
                 return -ENOMEM;
         for (uint32_t a = 0; a < f->n_items; a++)
                 held[a] = f->optional[a] ? ITEM_NOTHING : f->first[a];
@@ -30,16 +36,21 @@ State *state_free(State *s) {
         if (!s)
                 return NULL;
         free(s->held);
-        free(s->field);
+        free(s->field32);
+        free(s->field64);
         free(s);
         return NULL;
 }
 
-static void add_row(State *s, uint32_t v, int64_t sign) {
+static void add_row(State *s, uint32_t v, int32_t sign) {
         const Qubo *q = s->f->q;
 
-        for (size_t k = q->row[v]; k < q->row[v + 1]; k++)
-                s->field[q->col[k]] += sign * q->val[k];
+        if (s->field32)
+                for (size_t k = q->row[v]; k < q->row[v + 1]; k++)
+                        s->field32[q->col[k]] += sign * q->val[k];
+        else
+                for (size_t k = q->row[v]; k < q->row[v + 1]; k++)
+                        s->field64[q->col[k]] += (int64_t) sign * q->val[k];
 }
 
 void state_load(State *s, const uint32_t *held) {
@@ -48,25 +59,23 @@ void state_load(State *s, const uint32_t *held) {
         int64_t twice = 0;
 
         for (uint32_t i = 0; i < q->n; i++)
-                s->field[i] = q->linear[i];
-        memcpy(s->held, held, f->n_items * sizeof(*held));
+                if (s->field32)
+                        s->field32[i] = q->linear[i];
+                else
+                        s->field64[i] = q->linear[i];
+        memmove(s->held, held, f->n_items * sizeof(*held));
         for (uint32_t a = 0; a < f->n_items; a++)
                 if (held[a] != ITEM_NOTHING)
                         add_row(s, held[a], 1);
         for (uint32_t a = 0; a < f->n_items; a++)
                 if (held[a] != ITEM_NOTHING)
-                        twice += s->field[held[a]] + q->linear[held[a]];
+                        twice += state_field(s, held[a]) + q->linear[held[a]];
         s->energy = q->offset + twice / 2;
 }
 
-void state_copy(State *s, const State *from) {
-        memcpy(s->held, from->held, s->f->n_items * sizeof(*s->held));
-        memcpy(s->field, from->field, s->f->q->n * sizeof(*s->field));
-        s->energy = from->energy;
-}
-
-static inline int64_t field_of(const State *s, uint32_t v) {
-        return v == ITEM_NOTHING ? 0 : s->field[v];
+void state_costs(const State *s, uint32_t item, int64_t *ret) {
+        for (uint32_t i = 0; i < s->f->size[item]; i++)
+                ret[i] = state_field(s, s->f->first[item] + i);
 }
 
 static inline int64_t coupling_of(const Frame *f, uint32_t u, uint32_t v) {
@@ -80,7 +89,7 @@ int64_t state_delta(const State *s, const Change *c, unsigned n) {
         for (unsigned i = 0; i < n; i++) {
                 uint32_t old = s->held[c[i].item];
 
-                d += field_of(s, c[i].to) - field_of(s, old);
+                d += state_field(s, c[i].to) - state_field(s, old);
                 for (unsigned j = 0; j < i; j++) {
                         uint32_t to = c[j].to, was = s->held[c[j].item];
 
@@ -91,20 +100,50 @@ int64_t state_delta(const State *s, const Change *c, unsigned n) {
         return d;
 }
 
-static void exchange_rows(State *s, uint32_t from, uint32_t to) {
+/* Whether the entries of two rows are so few that going through them costs less than whole rows. */
+static bool rows_are_short(const Frame *f, uint32_t u, uint32_t v) {
+        const size_t *row = f->q->row;
+
+        return !f->dense || (row[u + 1] - row[u] + row[v + 1] - row[v]) * 4 < f->q->n;
+}
+
+static void replace(State *s, uint32_t from, uint32_t to) {
         const Frame *f = s->f;
-        const Qubo *q = f->q;
         const int32_t *a, *b;
 
-        if (!f->dense || (q->row[from + 1] - q->row[from] + q->row[to + 1] - q->row[to]) * 2 < q->n) {
+        if (rows_are_short(f, from, to)) {
                 add_row(s, from, -1);
                 add_row(s, to, 1);
                 return;
         }
-        a = f->dense + (size_t) from * q->n;
-        b = f->dense + (size_t) to * q->n;
-        for (uint32_t i = 0; i < q->n; i++)
-                s->field[i] += (int64_t) b[i] - a[i];
+        a = f->dense + from * f->stride;
+        b = f->dense + to * f->stride;
+        if (!s->field32) {
+                for (uint32_t i = 0; i < f->q->n; i++)
+                        s->field64[i] += (int64_t) b[i] - a[i];
+                return;
+        }
+        for (size_t i = 0; i < f->stride; i += FRAME_LANES)
+                *(Lanes *) (s->field32 + i) += *(const Lanes *) (b + i) - *(const Lanes *) (a + i);
+}
+
+/* Two replacements in one pass over the fields. */
+static void replace_two(State *s, uint32_t from1, uint32_t to1, uint32_t from2, uint32_t to2) {
+        const Frame *f = s->f;
+        const int32_t *a, *b, *c, *d;
+
+        if (!s->field32 || rows_are_short(f, from1, to1) || rows_are_short(f, from2, to2)) {
+                replace(s, from1, to1);
+                replace(s, from2, to2);
+                return;
+        }
+        a = f->dense + from1 * f->stride;
+        b = f->dense + to1 * f->stride;
+        c = f->dense + from2 * f->stride;
+        d = f->dense + to2 * f->stride;
+        for (size_t i = 0; i < f->stride; i += FRAME_LANES)
+                *(Lanes *) (s->field32 + i) += (*(const Lanes *) (b + i) - *(const Lanes *) (a + i)) +
+                                               (*(const Lanes *) (d + i) - *(const Lanes *) (c + i));
 }
 
 void state_move(State *s, uint32_t item, uint32_t to) {
@@ -112,27 +151,35 @@ void state_move(State *s, uint32_t item, uint32_t to) {
 
         if (old == to)
                 return;
-        s->energy += field_of(s, to) - field_of(s, old);
+        s->energy += state_field(s, to) - state_field(s, old);
         s->held[item] = to;
         if (old == ITEM_NOTHING)
                 add_row(s, to, 1);
         else if (to == ITEM_NOTHING)
                 add_row(s, old, -1);
         else
-                exchange_rows(s, old, to);
+                replace(s, old, to);
 }
 
-void state_apply(State *s, const Change *c, unsigned n) {
-        for (unsigned i = 0; i < n; i++)
+void state_apply(State *s, const Change *c, unsigned n, int64_t delta) {
+        int64_t energy = s->energy + delta;
+        unsigned i = 0;
+
+        for (; i + 1 < n; i += 2) {
+                uint32_t u = s->held[c[i].item], v = s->held[c[i + 1].item];
+
+                if (u == ITEM_NOTHING || v == ITEM_NOTHING || c[i].to == ITEM_NOTHING || c[i + 1].to == ITEM_NOTHING) {
+                        state_move(s, c[i].item, c[i].to);
+                        state_move(s, c[i + 1].item, c[i + 1].to);
+                        continue;
+                }
+                s->held[c[i].item] = c[i].to;
+                s->held[c[i + 1].item] = c[i + 1].to;
+                replace_two(s, u, c[i].to, v, c[i + 1].to);
+        }
+        if (i < n)
                 state_move(s, c[i].item, c[i].to);
-}
-
-bool state_exchange(const State *s, uint32_t a, uint32_t b, Change ret[static 2]) {
-        uint32_t u = s->held[a], v = s->held[b];
-
-        ret[0] = (Change) { .item = a, .to = frame_seat(s->f, v, a) };
-        ret[1] = (Change) { .item = b, .to = frame_seat(s->f, u, b) };
-        return ret[0].to != ITEM_NOTHING && ret[1].to != ITEM_NOTHING && (ret[0].to != u || ret[1].to != v);
+        s->energy = energy;
 }
 
 static bool descend_moves(State *s, uint64_t *flips) {
@@ -141,15 +188,15 @@ static bool descend_moves(State *s, uint64_t *flips) {
 
         for (uint32_t a = 0; a < f->n_items; a++) {
                 uint32_t old = s->held[a], best = old;
-                int64_t least = field_of(s, old);
+                int64_t least = state_field(s, old);
 
                 if (f->optional[a] && least > 0) {
                         best = ITEM_NOTHING;
                         least = 0;
                 }
                 for (uint32_t v = f->first[a]; v < f->first[a] + f->size[a]; v++)
-                        if (s->field[v] < least) {
-                                least = s->field[v];
+                        if (state_field(s, v) < least) {
+                                least = state_field(s, v);
                                 best = v;
                         }
                 *flips += f->size[a];
@@ -165,14 +212,16 @@ static bool descend_exchanges(State *s, Limit *l, uint64_t *flips) {
         const Frame *f = s->f;
         bool better = false;
         Change c[2];
+        int64_t d;
 
         for (uint32_t a = 0; a < f->n_items && !limit_work(l, f->kin_first[a + 1] - f->kin_first[a]); a++)
                 for (size_t k = f->kin_first[a]; k < f->kin_first[a + 1]; k++) {
                         if (f->kin[k] < a || !state_exchange(s, a, f->kin[k], c))
                                 continue;
                         ++*flips;
-                        if (state_delta(s, c, 2) < 0) {
-                                state_apply(s, c, 2);
+                        d = state_exchange_delta(s, c);
+                        if (d < 0) {
+                                state_apply(s, c, 2, d);
                                 better = true;
                         }
                 }
