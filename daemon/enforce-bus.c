@@ -78,7 +78,7 @@ static int append_cpus(sd_bus_message *m, const Bitset *cpus) {
 
         if (!bytes)
                 return -ENOMEM;
-        BITSET_FOREACH(i, cpus) {
+        BITSET_FOREACH (i, cpus) {
                 bytes[i / 8] |= (uint8_t) (1U << (i % 8));
                 n = (size_t) i / 8 + 1;
         }
@@ -100,8 +100,9 @@ static int fill_start(sd_bus_message *m, const char *unit, pid_t pid, const char
         if (r >= 0)
                 r = sd_bus_message_open_container(m, 'a', "(sv)");
         if (r >= 0)
-                r = sd_bus_message_append(m, "(sv)(sv)(sv)(sv)", "Description", "s", description, "Slice", "s", "qsched.slice", "PIDs", "au",
-                                          1, (uint32_t) pid, "CollectMode", "s", "inactive-or-failed");
+                r = sd_bus_message_append(m, "(sv)(sv)(sv)(sv)", "Description", "s", description, "Slice", "s",
+                                          "qsched.slice", "PIDs", "au", 1, (uint32_t) pid, "CollectMode", "s",
+                                          "inactive-or-failed");
         if (r >= 0 && cpus)
                 r = append_cpus(m, cpus);
         if (r >= 0)
@@ -109,7 +110,8 @@ static int fill_start(sd_bus_message *m, const char *unit, pid_t pid, const char
         return r < 0 ? r : sd_bus_message_append(m, "a(sa(sv))", 0);
 }
 
-static int call_start(sd_bus *bus, const char *unit, pid_t pid, const char *description, const Bitset *cpus, sd_bus_error *error) {
+static int call_start(sd_bus *bus, const char *unit, pid_t pid, const char *description, const Bitset *cpus,
+                      sd_bus_error *error) {
         __attribute__((cleanup(sd_bus_message_unrefp))) sd_bus_message *m = NULL, *reply = NULL;
         __attribute__((cleanup(sd_bus_slot_unrefp))) sd_bus_slot *slot = NULL;
         Wait w = {};
@@ -127,7 +129,8 @@ static int call_start(sd_bus *bus, const char *unit, pid_t pid, const char *desc
         if (r >= 0)
                 r = wait_job(bus, &w);
         if (r == -ETIMEDOUT || r == -ECANCELED)
-                (void) sd_bus_error_setf(error, SD_BUS_ERROR_FAILED, "its job %s", r == -ETIMEDOUT ? "does not end" : w.result);
+                (void) sd_bus_error_setf(error, SD_BUS_ERROR_FAILED, "its job %s",
+                                         r == -ETIMEDOUT ? "does not end" : w.result);
         for (unsigned i = 0; i < w.n_early; i++)
                 sd_bus_message_unref(w.early[i]);
         return r;

@@ -26,7 +26,9 @@ static const char *mount_of(const Enforcer *e, const char *controller) {
 }
 
 static CgroupTree tree_of(const char *controller) {
-        return streq(controller, "cpuset") ? CGROUP_CPUSET : streq(controller, "systemd") ? CGROUP_SYSTEMD : CGROUP_UNIFIED;
+        return streq(controller, "cpuset")    ? CGROUP_CPUSET
+               : streq(controller, "systemd") ? CGROUP_SYSTEMD
+                                              : CGROUP_UNIFIED;
 }
 
 /* Path of a process in a hierarchy. -ENOENT: not in it; -ESRCH. */
@@ -93,7 +95,8 @@ static int group_write(const char *dir, const char *file, const char *text, Outc
         if (r >= 0)
                 return 0;
         (void) read_line_at(AT_FDCWD, path ? path : dir, &is);
-        (void) strv_extendf(&o->messages, "%s/%s cannot be set to \"%s\": %s; it has \"%s\"", dir, file, text, strerror(-r), strempty(is));
+        (void) strv_extendf(&o->messages, "%s/%s cannot be set to \"%s\": %s; it has \"%s\"", dir, file, text,
+                            strerror(-r), strempty(is));
         return r;
 }
 
@@ -165,10 +168,12 @@ static int plain_fill(const char *mount, const char *slice, const char *dir, boo
         return r < 0 ? r : group_write(dir, "cpuset.cpus", cpus, o);
 }
 
-static int plain_enter(Enforcer *e, Transaction *t, const char *job, Process p, const Bitset *cpus, char **ret_group, Outcome *o) {
+static int plain_enter(Enforcer *e, Transaction *t, const char *job, Process p, const Bitset *cpus, char **ret_group,
+                       Outcome *o) {
         bool v1 = e->cgroups->cpuset;
         const char *mount = v1 ? e->cgroups->cpuset : e->cgroups->unified, *controller = v1 ? "cpuset" : "unified";
-        _cleanup_free_ char *slice = path_join(mount, SLICE), *name = safe_name(job), *group = NULL, *dir = NULL, *text = NULL;
+        _cleanup_free_ char *slice = path_join(mount, SLICE), *name = safe_name(job), *group = NULL, *dir = NULL,
+                            *text = NULL;
         int r;
 
         if (!slice || !name || asprintf(&group, "/" SLICE "/%s-%d.scope", name, p.pid) < 0)
@@ -195,12 +200,14 @@ static int plain_enter(Enforcer *e, Transaction *t, const char *job, Process p, 
         return outcome_add_path(o, CHANGE_DONE, job, p, dir, cpus, 0);
 }
 
-static int scope_enter(Enforcer *e, Transaction *t, const char *job, Process p, const Bitset *cpus, char **ret_group, Outcome *o) {
+static int scope_enter(Enforcer *e, Transaction *t, const char *job, Process p, const Bitset *cpus, char **ret_group,
+                       Outcome *o) {
         const char *controller = e->cgroups->systemd ? "systemd" : "unified";
         _cleanup_free_ char *name = safe_name(job), *unit = NULL, *group = NULL, *message = NULL, *now = NULL;
         int r;
 
-        if (!name || asprintf(&unit, "qsched-%s-%d.scope", name, p.pid) < 0 || asprintf(&group, "/" SLICE "/%s", unit) < 0)
+        if (!name || asprintf(&unit, "qsched-%s-%d.scope", name, p.pid) < 0 ||
+            asprintf(&group, "/" SLICE "/%s", unit) < 0)
                 return -ENOMEM;
         r = note_move(e, t, job, p, controller, group);
         if (r < 0)
@@ -235,7 +242,8 @@ static bool entered(const Enforcer *e, Process p, char **ret_group) {
         return false;
 }
 
-int group_enter(Enforcer *e, Transaction *t, const char *job, Process p, const Bitset *cpus, char **ret_group, Outcome *o) {
+int group_enter(Enforcer *e, Transaction *t, const char *job, Process p, const Bitset *cpus, char **ret_group,
+                Outcome *o) {
         bool booted = sd_booted() > 0;
         int r = 0;
 
@@ -251,7 +259,8 @@ int group_enter(Enforcer *e, Transaction *t, const char *job, Process p, const B
                 *ret_group = NULL;
         }
         if (!e->cgroups->cpuset && !e->cgroups->unified_cpuset) {
-                r = strv_extendf(&o->messages, "This host has no cpuset controller: pid %d gets its CPUs by affinity only", p.pid);
+                r = strv_extendf(&o->messages,
+                                 "This host has no cpuset controller: pid %d gets its CPUs by affinity only", p.pid);
                 return r < 0 ? r : -EUCLEAN;
         }
         return plain_enter(e, t, job, p, cpus, ret_group, o);
@@ -259,7 +268,8 @@ int group_enter(Enforcer *e, Transaction *t, const char *job, Process p, const B
 
 static int plain_set_cpus(const Enforcer *e, const UndoEntry *entry, const Bitset *cpus, Outcome *o) {
         const char *mount = mount_of(e, entry->controller);
-        _cleanup_free_ char *dir = mount ? path_join(mount, entry->new_path + 1) : NULL, *path = NULL, *is = NULL, *text = NULL;
+        _cleanup_free_ char *dir = mount ? path_join(mount, entry->new_path + 1) : NULL, *path = NULL, *is = NULL,
+                            *text = NULL;
         _cleanup_(bitset_done) Bitset now = BITSET_EMPTY;
         int r;
 
@@ -294,7 +304,8 @@ static bool unit_has(const Enforcer *e, const UndoEntry *entry, const Bitset *cp
         _cleanup_free_ char *path = dir ? path_join(dir, "cpuset.cpus") : NULL, *is = NULL;
         _cleanup_(bitset_done) Bitset now = BITSET_EMPTY;
 
-        return path && read_line_at(AT_FDCWD, path, &is) >= 0 && bitset_parse(is, &now) >= 0 && bitset_equal(&now, cpus);
+        return path && read_line_at(AT_FDCWD, path, &is) >= 0 && bitset_parse(is, &now) >= 0 &&
+               bitset_equal(&now, cpus);
 }
 
 int group_set_cpus(Enforcer *e, Process p, const Bitset *cpus, Outcome *o) {
@@ -366,7 +377,7 @@ int group_put_back(Enforcer *e, const UndoEntry *entry, Outcome *o) {
                 return r;
         if (r == 0)
                 return 1;
-        r = strv_extendf(&o->messages, "%s: the processes in %s cannot be put back into %s: they stay", strempty(entry->job),
-                         entry->new_path, entry->old_path);
+        r = strv_extendf(&o->messages, "%s: the processes in %s cannot be put back into %s: they stay",
+                         strempty(entry->job), entry->new_path, entry->old_path);
         return r < 0 ? r : 0;
 }

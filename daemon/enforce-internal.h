@@ -36,7 +36,7 @@ typedef struct Thread {
 int thread_read(const Identity *i, pid_t tid, Thread *ret); /* -ESRCH: not a thread of it any more */
 
 typedef struct Threads { /* walk over a process's threads until a pass finds no new one */
-        pid_t *known; /* sorted */
+        pid_t *known;    /* sorted */
         size_t n_known;
         pid_t *fresh; /* found by the last threads_next() */
         size_t n_fresh;
@@ -66,7 +66,8 @@ ChangeResult mask_write(pid_t tid, const Bitset *wanted, Bitset *got, int *ret_e
 /* One change, counted. Sets may be NULL. */
 int outcome_add(Outcome *o, ChangeResult result, const char *job, Process p, const Thread *t, const Bitset *old,
                 const Bitset *wanted, const Bitset *got, int error);
-int outcome_add_path(Outcome *o, ChangeResult result, const char *job, Process p, const char *path, const Bitset *wanted, int error);
+int outcome_add_path(Outcome *o, ChangeResult result, const char *job, Process p, const char *path,
+                     const Bitset *wanted, int error);
 /* Sentences on the changes from index `first` on, all of one process: one per kind, not one per thread. */
 int outcome_say(Outcome *o, size_t first, const char *name, const Allowed *a);
 
@@ -86,7 +87,8 @@ int transaction_rollback(Enforcer *e, Transaction *t, int error, Outcome *o);
 bool group_movable(const Enforcer *e, const Task *task);
 /* Moves it into a group of ours with these CPUs. -EUCLEAN: could not, said so, all of it is as before; other negative
  * errno: the journal. */
-int group_enter(Enforcer *e, Transaction *t, const char *job, Process p, const Bitset *cpus, char **ret_group, Outcome *o);
+int group_enter(Enforcer *e, Transaction *t, const char *job, Process p, const Bitset *cpus, char **ret_group,
+                Outcome *o);
 /* 1: its group of ours has other CPUs than before, 0: it has none, or the same. */
 int group_set_cpus(Enforcer *e, Process p, const Bitset *cpus, Outcome *o);
 int group_put_back(Enforcer *e, const UndoEntry *entry, Outcome *o); /* 1 entry is done with, 0 keep it */

@@ -82,8 +82,8 @@ int outcome_add(Outcome *o, ChangeResult result, const char *job, Process p, con
         return r;
 }
 
-int outcome_add_path(Outcome *o, ChangeResult result, const char *job, Process p, const char *path, const Bitset *wanted,
-                     int error) {
+int outcome_add_path(Outcome *o, ChangeResult result, const char *job, Process p, const char *path,
+                     const Bitset *wanted, int error) {
         Change *c;
 
         count(o, result);
@@ -95,21 +95,26 @@ int outcome_add_path(Outcome *o, ChangeResult result, const char *job, Process p
         return wanted ? bitset_copy(&c->wanted, wanted) : 0;
 }
 
-static int say_refused(Outcome *o, const Change *c, const char *name, unsigned n, const Allowed *a, const char *wanted) {
+static int say_refused(Outcome *o, const Change *c, const char *name, unsigned n, const Allowed *a,
+                       const char *wanted) {
         _cleanup_free_ char *allowed = NULL;
         int r = bitset_format(&a->cpus, &allowed);
 
         if (r < 0)
                 return r;
         if (c->error == EINVAL && !bitset_intersects(&c->wanted, &a->cpus))
-                return strv_extendf(&o->messages, "%s: pid %d was to have CPUs %s, but its cpuset %s allows only %s: %u thread%s left as %s",
-                                    name, c->process.pid, wanted, strempty(a->group), allowed, n, n == 1 ? "" : "s",
-                                    n == 1 ? "it is" : "they are");
+                return strv_extendf(
+                        &o->messages,
+                        "%s: pid %d was to have CPUs %s, but its cpuset %s allows only %s: %u thread%s left as %s",
+                        name, c->process.pid, wanted, strempty(a->group), allowed, n, n == 1 ? "" : "s",
+                        n == 1 ? "it is" : "they are");
         if (c->error == EINVAL)
-                return strv_extendf(&o->messages, "%s: pid %d: the kernel keeps %u thread%s (%s, …) where %s and refuses CPUs %s", name,
-                                    c->process.pid, n, n == 1 ? "" : "s", strempty(c->comm), n == 1 ? "it is" : "they are", wanted);
-        return strv_extendf(&o->messages, "%s: pid %d cannot be given CPUs %s: %s (%u thread%s)", name, c->process.pid, wanted,
-                            strerror(c->error), n, n == 1 ? "" : "s");
+                return strv_extendf(&o->messages,
+                                    "%s: pid %d: the kernel keeps %u thread%s (%s, …) where %s and refuses CPUs %s",
+                                    name, c->process.pid, n, n == 1 ? "" : "s", strempty(c->comm),
+                                    n == 1 ? "it is" : "they are", wanted);
+        return strv_extendf(&o->messages, "%s: pid %d cannot be given CPUs %s: %s (%u thread%s)", name, c->process.pid,
+                            wanted, strerror(c->error), n, n == 1 ? "" : "s");
 }
 
 static int say_kind(Outcome *o, const Change *c, const char *name, unsigned n, const Allowed *a) {
@@ -121,10 +126,13 @@ static int say_kind(Outcome *o, const Change *c, const char *name, unsigned n, c
         if (r < 0)
                 return r;
         if (c->result == CHANGE_DRIFT)
-                return strv_extendf(&o->messages, "%s: pid %d: somebody else has given %u of its threads other CPUs since (%s %d has %s): left alone",
-                                    name, c->process.pid, n, strempty(c->comm), c->tid, got);
+                return strv_extendf(
+                        &o->messages,
+                        "%s: pid %d: somebody else has given %u of its threads other CPUs since (%s %d has %s): left alone",
+                        name, c->process.pid, n, strempty(c->comm), c->tid, got);
         if (c->result == CHANGE_NARROWED)
-                return strv_extendf(&o->messages, "%s: pid %d was given CPUs %s, but its cpuset %s leaves it %s of them", name,
+                return strv_extendf(&o->messages,
+                                    "%s: pid %d was given CPUs %s, but its cpuset %s leaves it %s of them", name,
                                     c->process.pid, wanted, strempty(a->group), got);
         return say_refused(o, c, name, n, a, wanted);
 }
@@ -176,10 +184,12 @@ static int set_cpus(json_t *o, const char *name, const Bitset *b) {
 }
 
 static json_t *change_to_json(const Change *c) {
-        json_t *o = json_pack("{s:s, s:i, s:i}", "result", change_names[c->result], "pid", c->process.pid, "tid", c->tid);
+        json_t *o = json_pack("{s:s, s:i, s:i}", "result", change_names[c->result], "pid", c->process.pid, "tid",
+                              c->tid);
 
-        if (!o || set_text(o, "job", c->job) < 0 || set_text(o, "comm", c->comm) < 0 || set_text(o, "path", c->path) < 0 ||
-            set_cpus(o, "old", &c->old) < 0 || set_cpus(o, "wanted", &c->wanted) < 0 || set_cpus(o, "got", &c->got) < 0 ||
+        if (!o || set_text(o, "job", c->job) < 0 || set_text(o, "comm", c->comm) < 0 ||
+            set_text(o, "path", c->path) < 0 || set_cpus(o, "old", &c->old) < 0 ||
+            set_cpus(o, "wanted", &c->wanted) < 0 || set_cpus(o, "got", &c->got) < 0 ||
             (c->error > 0 && set_text(o, "error", strerror(c->error)) < 0)) {
                 json_decref(o);
                 return NULL;
@@ -200,9 +210,9 @@ int outcome_to_json(const Outcome *o, json_t **ret) {
                 json_decref(messages);
                 return -ENOMEM;
         }
-        object = json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:o}", "written", (int) o->n_written, "unchanged", (int) o->n_same, "drift",
-                           (int) o->n_drift, "gone", (int) o->n_gone, "refused", (int) o->n_refused, "changes", changes, "messages",
-                           messages);
+        object = json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:o}", "written", (int) o->n_written, "unchanged",
+                           (int) o->n_same, "drift", (int) o->n_drift, "gone", (int) o->n_gone, "refused",
+                           (int) o->n_refused, "changes", changes, "messages", messages);
         if (!object)
                 return -ENOMEM;
         *ret = object;

@@ -15,7 +15,7 @@
 #include "daemon/readers/tasks.h"
 
 typedef struct Family { /* every process and its parent, read once per operation */
-        Process *pids; /* start_time is read when it is needed */
+        Process *pids;  /* start_time is read when it is needed */
         pid_t *parents;
         size_t n;
 } Family;
@@ -111,12 +111,14 @@ static int restore_affinity(Restore *s, size_t index) {
         if (r >= 0)
                 r = bitset_getaffinity(entry->tid, &current);
         if (r == -ESRCH)
-                return outcome_add(s->o, CHANGE_GONE, entry->job, entry->process, &(Thread){ .tid = entry->tid }, NULL, &entry->old,
-                                   NULL, ESRCH);
+                return outcome_add(s->o, CHANGE_GONE, entry->job, entry->process, &(Thread){ .tid = entry->tid }, NULL,
+                                   &entry->old, NULL, ESRCH);
         if (r < 0)
                 return r;
         if (!s->ours[index]) {
-                result = mask_stands(&current, &entry->old, &s->allowed.cpus) || bitset_equal(&current, target) ? CHANGE_SAME : CHANGE_DRIFT;
+                result = mask_stands(&current, &entry->old, &s->allowed.cpus) || bitset_equal(&current, target)
+                                 ? CHANGE_SAME
+                                 : CHANGE_DRIFT;
                 return outcome_add(s->o, result, entry->job, entry->process, &t, &entry->new, target, &current, 0);
         }
         result = restore_write(s, entry->tid, target, &got, &error);
@@ -290,9 +292,16 @@ static void restore_end(Restore *s) {
         free(s->forget);
 }
 
-static int restore_process(Enforcer *e, const UndoEntry *const *entries, size_t n, bool to_before, Family *family, Outcome *o) {
-        Restore s = { .e = e, .o = o, .family = family, .to_before = to_before, .entries = entries, .n_entries = n,
-                      .identity = { .pidfd = -1, .proc_fd = -1 }, .job = strempty(entries[0]->job) };
+static int restore_process(Enforcer *e, const UndoEntry *const *entries, size_t n, bool to_before, Family *family,
+                           Outcome *o) {
+        Restore s = { .e = e,
+                      .o = o,
+                      .family = family,
+                      .to_before = to_before,
+                      .entries = entries,
+                      .n_entries = n,
+                      .identity = { .pidfd = -1, .proc_fd = -1 },
+                      .job = strempty(entries[0]->job) };
         int r;
 
         s.ours = calloc(n, sizeof(*s.ours));
@@ -319,10 +328,10 @@ static int entry_compare(const void *a, const void *b) {
         return CMP(x, y);
 }
 
-typedef struct Pick { /* which entries are meant */
-        const char *job;   /* NULL: of any */
-        bool uncommitted;  /* only those */
-        uint64_t id;       /* of this transaction; 0: of any */
+typedef struct Pick {     /* which entries are meant */
+        const char *job;  /* NULL: of any */
+        bool uncommitted; /* only those */
+        uint64_t id;      /* of this transaction; 0: of any */
 } Pick;
 
 static bool picked(const Pick *p, const UndoEntry *e) {
@@ -382,10 +391,8 @@ static const char *rollback_cause(int error) {
         case EROFS:
         case EFBIG:
         case EBADF:
-        case EIO:
-                return "The undo journal cannot take what is to be changed";
-        default:
-                return "The change could not be completed";
+        case EIO: return "The undo journal cannot take what is to be changed";
+        default: return "The change could not be completed";
         }
 }
 
@@ -400,8 +407,8 @@ int transaction_rollback(Enforcer *e, Transaction *t, int error, Outcome *o) {
                 (void) undo_abort(e->undo, t->id);
                 (void) enforce_sweep(e);
         }
-        (void) strv_extendf(&o->messages, "%s (%s): nothing more is changed, %u changes were put back", rollback_cause(error),
-                            strerror(-error), o->n_written - before);
+        (void) strv_extendf(&o->messages, "%s (%s): nothing more is changed, %u changes were put back",
+                            rollback_cause(error), strerror(-error), o->n_written - before);
         return error;
 }
 
@@ -422,7 +429,8 @@ static uint64_t next_uncommitted(Enforcer *e, uint64_t after) {
         const UndoEntry *all = undo_entries(e->undo, &n);
 
         for (size_t i = 0; i < n; i++)
-                if (all[i].type == UNDO_AFFINITY && !all[i].committed && all[i].id > after && (id == 0 || all[i].id < id))
+                if (all[i].type == UNDO_AFFINITY && !all[i].committed && all[i].id > after &&
+                    (id == 0 || all[i].id < id))
                         id = all[i].id;
         return id;
 }
@@ -460,7 +468,8 @@ static int forget_gone(Enforcer *e, bool threads) {
                         if (entries[j]->type == UNDO_CGROUP && gone)
                                 dead = !group_populated(e, entries[j]);
                         else if (entries[j]->type == UNDO_AFFINITY && !gone && threads)
-                                dead = thread_read(&identity, entries[j]->tid, &t) == -ESRCH || t.start != entries[j]->tid_start;
+                                dead = thread_read(&identity, entries[j]->tid, &t) == -ESRCH ||
+                                       t.start != entries[j]->tid_start;
                         if (dead)
                                 (void) undo_forget(e->undo, entries[j]);
                 }
@@ -478,12 +487,15 @@ int enforce_recover(Enforcer *e, Outcome *ret) {
         r = restore_picked(e, &(Pick){ .uncommitted = true }, true, ret);
         k = abort_uncommitted(e);
         if (k < 0 && r >= 0) /* all is as it should be, but the file cannot be told */
-                r = strv_extendf(&ret->messages, "The undo journal cannot be written (%s): the next start will look again at what this one put back",
-                                 strerror(-k));
+                r = strv_extendf(
+                        &ret->messages,
+                        "The undo journal cannot be written (%s): the next start will look again at what this one put back",
+                        strerror(-k));
         k = forget_gone(e, true);
         (void) enforce_sweep(e);
         if (r >= 0 && ret->n_written > 0)
-                r = strv_extendf(&ret->messages, "A change that was cut short was undone: %u masks and groups put back", ret->n_written);
+                r = strv_extendf(&ret->messages, "A change that was cut short was undone: %u masks and groups put back",
+                                 ret->n_written);
         return r < 0 ? r : k;
 }
 

@@ -156,7 +156,7 @@ void allowed_done(Allowed *a) {
 
 /* Word by word on a copy would need memory that may be short just when something is to be put back. */
 static bool equal_within(const Bitset *current, const Bitset *wrote, const Bitset *allowed) {
-        BITSET_FOREACH(i, current)
+        BITSET_FOREACH (i, current)
                 if (!bitset_test(wrote, (unsigned) i) || !bitset_test(allowed, (unsigned) i))
                         return false;
         return bitset_weight(current) == bitset_and_weight(wrote, allowed);

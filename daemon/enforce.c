@@ -64,10 +64,10 @@ static int note(Pass *p, const Thread *t, const UndoEntry *entry, const Bitset *
         if (!entry)
                 entry = inherited(p, current);
         if (entry)
-                return undo_note_affinity(p->e->undo, p->t->id, p->job, p->identity.process, t->tid, t->start, &entry->old,
-                                          p->wanted, entry->all);
-        return undo_note_affinity(p->e->undo, p->t->id, p->job, p->identity.process, t->tid, t->start, current, p->wanted,
-                                  bitset_equal(current, &p->allowed.cpus));
+                return undo_note_affinity(p->e->undo, p->t->id, p->job, p->identity.process, t->tid, t->start,
+                                          &entry->old, p->wanted, entry->all);
+        return undo_note_affinity(p->e->undo, p->t->id, p->job, p->identity.process, t->tid, t->start, current,
+                                  p->wanted, bitset_equal(current, &p->allowed.cpus));
 }
 
 /* The change was not made: the journal must not say it was. */
@@ -85,7 +85,8 @@ static int unnote(Pass *p, const Thread *t) {
 static bool still_there(const Pass *p, const Thread *t) {
         Thread again;
 
-        return identity_alive(&p->identity) && thread_read(&p->identity, t->tid, &again) >= 0 && again.start == t->start;
+        return identity_alive(&p->identity) && thread_read(&p->identity, t->tid, &again) >= 0 &&
+               again.start == t->start;
 }
 
 static int write_thread(Pass *p, const Thread *t, const UndoEntry *entry, const Bitset *current) {
@@ -122,15 +123,15 @@ static int apply_thread(Pass *p, pid_t tid) {
                 return r;
         entry = undo_find_tid(p->e->undo, tid, t.start);
         switch (judge(p, entry, &current)) {
-        case JUDGE_SAME:
-                return outcome_add(p->o, CHANGE_SAME, NULL, p->identity.process, NULL, NULL, NULL, NULL, 0);
+        case JUDGE_SAME: return outcome_add(p->o, CHANGE_SAME, NULL, p->identity.process, NULL, NULL, NULL, NULL, 0);
         case JUDGE_DRIFT:
-                return outcome_add(p->o, CHANGE_DRIFT, p->job, p->identity.process, &t, &entry->new, p->wanted, &current, 0);
-        case JUDGE_WRITE:
-                break;
+                return outcome_add(p->o, CHANGE_DRIFT, p->job, p->identity.process, &t, &entry->new, p->wanted,
+                                   &current, 0);
+        case JUDGE_WRITE: break;
         }
         if (!bitset_intersects(p->wanted, &p->allowed.cpus)) /* known without asking, and without a note each tick */
-                return outcome_add(p->o, CHANGE_REFUSED, p->job, p->identity.process, &t, &current, p->wanted, &current, EINVAL);
+                return outcome_add(p->o, CHANGE_REFUSED, p->job, p->identity.process, &t, &current, p->wanted, &current,
+                                   EINVAL);
         return write_thread(p, &t, entry, &current);
 }
 
@@ -157,9 +158,10 @@ static int apply_threads(Pass *p) {
                                 return k;
                 }
         if (r == -ELOOP)
-                return strv_extendf(&p->o->messages,
-                                    "%s: pid %d keeps starting threads: after %u passes some may still have their old CPUs",
-                                    p->name, p->identity.process.pid, THREAD_PASSES_MAX);
+                return strv_extendf(
+                        &p->o->messages,
+                        "%s: pid %d keeps starting threads: after %u passes some may still have their old CPUs",
+                        p->name, p->identity.process.pid, THREAD_PASSES_MAX);
         if (r < 0)
                 return r == -ESRCH ? 0 : r;
         if (!p->only_note)
@@ -208,7 +210,13 @@ static bool planned(const Plan *plan, Process child) {
 }
 
 static int apply_task(Enforcer *e, Transaction *t, const Plan *plan, const PlanTask *task, Outcome *o) {
-        Pass p = { .e = e, .t = t, .o = o, .job = task->job, .name = task->name, .wanted = &task->cpus, .heir = task->process };
+        Pass p = { .e = e,
+                   .t = t,
+                   .o = o,
+                   .job = task->job,
+                   .name = task->name,
+                   .wanted = &task->cpus,
+                   .heir = task->process };
         int r = group_set_cpus(e, task->process, &task->cpus, o);
 
         if (r < 0)
@@ -230,7 +238,8 @@ int enforce_apply(Enforcer *e, const Plan *plan, const char *job, Outcome *ret) 
         for (size_t i = 0; r >= 0 && i < plan->n_tasks; i++) {
                 const PlanTask *task = &plan->tasks[i];
 
-                if (task->process.pid <= 0 || bitset_isempty(&task->cpus) || (job && (!task->job || !streq(task->job, job))))
+                if (task->process.pid <= 0 || bitset_isempty(&task->cpus) ||
+                    (job && (!task->job || !streq(task->job, job))))
                         continue;
                 r = apply_task(e, &t, plan, task, ret);
         }
@@ -243,7 +252,9 @@ int enforce_apply(Enforcer *e, const Plan *plan, const char *job, Outcome *ret) 
 static int adopt(Enforcer *e, Transaction *t, const char *job, const Task *task, const PlanTask *plan, char **ret_group,
                  Outcome *o) {
         Process process = { task->pid, task->start_time };
-        Pass p = { .e = e, .t = t, .o = o, .job = job, .name = strempty(plan->name), .wanted = &plan->cpus, .heir = process };
+        Pass p = {
+                .e = e, .t = t, .o = o, .job = job, .name = strempty(plan->name), .wanted = &plan->cpus, .heir = process
+        };
         int r;
 
         if (group_movable(e, task)) {
@@ -259,7 +270,8 @@ static int adopt(Enforcer *e, Transaction *t, const char *job, const Task *task,
         return apply_process(&p, process);
 }
 
-int enforce_adopt(Enforcer *e, const char *job, const Task *task, const PlanTask *plan, char **ret_group, Outcome *ret) {
+int enforce_adopt(Enforcer *e, const char *job, const Task *task, const PlanTask *plan, char **ret_group,
+                  Outcome *ret) {
         Transaction t = { .undo = e->undo, .job = job };
         _cleanup_free_ char *group = NULL;
         int r;

@@ -42,7 +42,9 @@ typedef struct Outcome {
 } Outcome;
 
 void outcome_done(Outcome *o);
-int outcome_to_json(const Outcome *o, json_t **ret); /* {"written":n,"unchanged":n,"drift":n,"gone":n,"refused":n,"changes":[…],"messages":[…]} */
+int outcome_to_json(
+        const Outcome *o,
+        json_t **ret); /* {"written":n,"unchanged":n,"drift":n,"gone":n,"refused":n,"changes":[…],"messages":[…]} */
 
 typedef struct Enforcer Enforcer;
 

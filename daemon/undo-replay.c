@@ -366,8 +366,9 @@ static const struct {
         const char *name;
         int (*replay)(Undo *u, const json_t *o);
 } kinds[] = {
-        { "begin", replay_begin },   { "affinity", replay_affinity }, { "cgroup", replay_cgroup }, { "dir", replay_dir },
-        { "commit", replay_commit }, { "abort", replay_abort },       { "undone", replay_undone }, { "boot", replay_boot },
+        { "begin", replay_begin },   { "affinity", replay_affinity }, { "cgroup", replay_cgroup },
+        { "dir", replay_dir },       { "commit", replay_commit },     { "abort", replay_abort },
+        { "undone", replay_undone }, { "boot", replay_boot },
 };
 
 int undo_replay(Undo *u, const json_t *line) {
@@ -411,9 +412,10 @@ static int affinity_to_json(const UndoEntry *e, const Bitset *new, json_t **ret)
                 r = bitset_format(new, &new_text);
         if (r < 0)
                 return r;
-        *ret = json_pack("{s:s, s:I, s:s, s:i, s:I, s:i, s:I, s:s, s:s, s:b}", "t", "affinity", "id", (json_int_t) e->id, "job",
-                         strempty(e->job), "pid", e->process.pid, "start", (json_int_t) e->process.start_time, "tid", e->tid,
-                         "tid_start", (json_int_t) e->tid_start, "old", old_text, "new", new_text, "all", e->all);
+        *ret = json_pack("{s:s, s:I, s:s, s:i, s:I, s:i, s:I, s:s, s:s, s:b}", "t", "affinity", "id",
+                         (json_int_t) e->id, "job", strempty(e->job), "pid", e->process.pid, "start",
+                         (json_int_t) e->process.start_time, "tid", e->tid, "tid_start", (json_int_t) e->tid_start,
+                         "old", old_text, "new", new_text, "all", e->all);
         return *ret ? 0 : -EINVAL;
 }
 
@@ -424,12 +426,13 @@ int undo_entry_to_json(const UndoEntry *e, const Bitset *new, bool committed, js
         if (e->type == UNDO_AFFINITY)
                 r = affinity_to_json(e, new, &o);
         else if (e->type == UNDO_CGROUP)
-                o = json_pack("{s:s, s:I, s:s, s:i, s:I, s:s, s:s, s:s}", "t", "cgroup", "id", (json_int_t) e->id, "job",
-                              strempty(e->job), "pid", e->process.pid, "start", (json_int_t) e->process.start_time, "old",
-                              e->old_path, "new", e->new_path, "controller", e->controller);
+                o = json_pack("{s:s, s:I, s:s, s:i, s:I, s:s, s:s, s:s}", "t", "cgroup", "id", (json_int_t) e->id,
+                              "job", strempty(e->job), "pid", e->process.pid, "start",
+                              (json_int_t) e->process.start_time, "old", e->old_path, "new", e->new_path, "controller",
+                              e->controller);
         else
-                o = json_pack("{s:s, s:I, s:s, s:s}", "t", "dir", "id", (json_int_t) e->id, "job", strempty(e->job), "path",
-                              e->new_path);
+                o = json_pack("{s:s, s:I, s:s, s:s}", "t", "dir", "id", (json_int_t) e->id, "job", strempty(e->job),
+                              "path", e->new_path);
         if (r < 0)
                 return r;
         if (!o) /* a name that is no UTF-8 cannot be noted, so it is not changed either */

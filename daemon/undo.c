@@ -209,19 +209,33 @@ static int note_entry(Undo *u, const UndoEntry *e) {
         return r < 0 ? r : note(u, line);
 }
 
-int undo_note_affinity(Undo *u, uint64_t id, const char *job, Process p, pid_t tid, uint64_t tid_start, const Bitset *old,
-                       const Bitset *new, bool all) {
-        return note_entry(u, &(UndoEntry){ .type = UNDO_AFFINITY, .id = id, .job = (char *) job, .process = p, .tid = tid,
-                                           .tid_start = tid_start, .old = *old, .new = *new, .all = all });
+int undo_note_affinity(Undo *u, uint64_t id, const char *job, Process p, pid_t tid, uint64_t tid_start,
+                       const Bitset *old, const Bitset *new, bool all) {
+        return note_entry(u, &(UndoEntry){ .type = UNDO_AFFINITY,
+                                           .id = id,
+                                           .job = (char *) job,
+                                           .process = p,
+                                           .tid = tid,
+                                           .tid_start = tid_start,
+                                           .old = *old,
+                                           .new = *new,
+                                           .all = all });
 }
 
-int undo_note_cgroup(Undo *u, uint64_t id, const char *job, Process p, const char *controller, const char *old, const char *new) {
-        return note_entry(u, &(UndoEntry){ .type = UNDO_CGROUP, .id = id, .job = (char *) job, .process = p,
-                                           .controller = (char *) controller, .old_path = (char *) old, .new_path = (char *) new });
+int undo_note_cgroup(Undo *u, uint64_t id, const char *job, Process p, const char *controller, const char *old,
+                     const char *new) {
+        return note_entry(u, &(UndoEntry){ .type = UNDO_CGROUP,
+                                           .id = id,
+                                           .job = (char *) job,
+                                           .process = p,
+                                           .controller = (char *) controller,
+                                           .old_path = (char *) old,
+                                           .new_path = (char *) new });
 }
 
 int undo_note_dir(Undo *u, uint64_t id, const char *job, const char *path) {
-        return note_entry(u, &(UndoEntry){ .type = UNDO_DIR, .id = id, .job = (char *) job, .new_path = (char *) path });
+        return note_entry(u,
+                          &(UndoEntry){ .type = UNDO_DIR, .id = id, .job = (char *) job, .new_path = (char *) path });
 }
 
 int undo_commit(Undo *u, uint64_t id) {
@@ -347,7 +361,8 @@ static int set_aside(Undo *u, int error, char ***messages) {
                 return r;
         if (rename(u->path, name) < 0)
                 return -errno;
-        return strv_extendf(messages, "%s cannot be read (%s): set aside as %s; changes made before this start cannot be undone",
+        return strv_extendf(messages,
+                            "%s cannot be read (%s): set aside as %s; changes made before this start cannot be undone",
                             u->path, strerror(-error), name);
 }
 
@@ -364,9 +379,11 @@ static int set_lines_aside(Undo *u, unsigned n_bad, char ***messages) {
                         (void) unlink(name);
         }
         if (r < 0)
-                return strv_extendf(messages, "%s has %u unreadable lines, which are ignored; it cannot be set aside: %s", u->path,
-                                    n_bad, strerror(-r));
-        return strv_extendf(messages, "%s has %u unreadable lines: set aside as %s, the %zu readable entries stay in force",
+                return strv_extendf(messages,
+                                    "%s has %u unreadable lines, which are ignored; it cannot be set aside: %s",
+                                    u->path, n_bad, strerror(-r));
+        return strv_extendf(messages,
+                            "%s has %u unreadable lines: set aside as %s, the %zu readable entries stay in force",
                             u->path, n_bad, name, live(u));
 }
 

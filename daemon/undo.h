@@ -49,7 +49,8 @@ int undo_begin(Undo *u, const char *job, uint64_t *ret_id);
 /* Written and flushed before the change. -ENOSPC and the like mean: do not make the change. */
 int undo_note_affinity(Undo *u, uint64_t id, const char *job, Process p, pid_t tid, uint64_t tid_start,
                        const Bitset *old, const Bitset *new, bool all);
-int undo_note_cgroup(Undo *u, uint64_t id, const char *job, Process p, const char *controller, const char *old, const char *new);
+int undo_note_cgroup(Undo *u, uint64_t id, const char *job, Process p, const char *controller, const char *old,
+                     const char *new);
 int undo_note_dir(Undo *u, uint64_t id, const char *job, const char *path);
 int undo_commit(Undo *u, uint64_t id);
 int undo_abort(Undo *u, uint64_t id); /* its masks have been put back; memory is right even when the file is full */

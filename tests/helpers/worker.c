@@ -43,38 +43,23 @@ static void parse_late(const char *s) {
 
 static void parse(int argc, char **argv) {
         static const struct option options[] = {
-                { "threads", required_argument, NULL, 't' }, { "late", required_argument, NULL, 'l' },
+                { "threads", required_argument, NULL, 't' },  { "late", required_argument, NULL, 'l' },
                 { "children", required_argument, NULL, 'c' }, { "name", required_argument, NULL, 'n' },
-                { "burn", no_argument, NULL, 'b' }, { "open", required_argument, NULL, 'o' },
-                { "seconds", required_argument, NULL, 's' }, {},
+                { "burn", no_argument, NULL, 'b' },           { "open", required_argument, NULL, 'o' },
+                { "seconds", required_argument, NULL, 's' },  {},
         };
         int c;
 
         while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0)
                 switch (c) {
-                case 't':
-                        arg.threads = MAX(number("threads", optarg), 1U);
-                        break;
-                case 'l':
-                        parse_late(optarg);
-                        break;
-                case 'c':
-                        arg.children = number("children", optarg);
-                        break;
-                case 'n':
-                        arg.name = optarg;
-                        break;
-                case 'b':
-                        arg.burn = true;
-                        break;
-                case 'o':
-                        arg.open = optarg;
-                        break;
-                case 's':
-                        arg.seconds = number("seconds", optarg);
-                        break;
-                default:
-                        exit(2);
+                case 't': arg.threads = MAX(number("threads", optarg), 1U); break;
+                case 'l': parse_late(optarg); break;
+                case 'c': arg.children = number("children", optarg); break;
+                case 'n': arg.name = optarg; break;
+                case 'b': arg.burn = true; break;
+                case 'o': arg.open = optarg; break;
+                case 's': arg.seconds = number("seconds", optarg); break;
+                default: exit(2);
                 }
 }
 

@@ -108,8 +108,9 @@ int group_setup(void **state) {
         int a, b;
 
         /* A test that was started pinned (taskset) would see that mask as its workers' old one. */
-        if (read_line_at(AT_FDCWD, "/sys/devices/system/cpu/possible", &line) < 0 || bitset_parse(line, &possible) < 0 ||
-            bitset_setaffinity(0, &possible) < 0 || bitset_getaffinity(0, &all) < 0)
+        if (read_line_at(AT_FDCWD, "/sys/devices/system/cpu/possible", &line) < 0 ||
+            bitset_parse(line, &possible) < 0 || bitset_setaffinity(0, &possible) < 0 ||
+            bitset_getaffinity(0, &all) < 0)
                 return -1;
         a = bitset_first(&all);
         b = bitset_next(&all, a);

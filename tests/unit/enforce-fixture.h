@@ -48,9 +48,9 @@ typedef struct Puppet {
 } Puppet;
 
 Puppet puppet_start(void);
-pid_t puppet_fork(Puppet *p);   /* a child process of it */
-void puppet_thread(Puppet *p);  /* one more thread */
-void puppet_churn(Puppet *p);   /* short-lived threads from now on */
+pid_t puppet_fork(Puppet *p);  /* a child process of it */
+void puppet_thread(Puppet *p); /* one more thread */
+void puppet_churn(Puppet *p);  /* short-lived threads from now on */
 void puppet_end(Puppet *p);
 
 Process process_now(pid_t pid);

@@ -20,7 +20,7 @@ static bool usable(const Fixture *f) {
 #define SKIP_UNLESS_USABLE(f)                                                                                          \
         do {                                                                                                           \
                 if (!usable(f)) {                                                                                      \
-                        print_message("needs root and a cgroup v1 cpuset hierarchy\n");                              \
+                        print_message("needs root and a cgroup v1 cpuset hierarchy\n");                                \
                         skip();                                                                                        \
                 }                                                                                                      \
         } while (0)
@@ -141,7 +141,8 @@ static void test_follows_pinned(void **state) {
         foreign_make(f, cpu_all, w.process.pid);
         assert_int_equal(apply(f, w.process, cpu_b), 0);
         assert_masks(w.process.pid, cpu_b);
-        group_set(foreign, "cpuset.cpus", cpu_b); /* shrunk to what we wrote: no drift, and nothing is left to put back but the wish */
+        group_set(foreign, "cpuset.cpus",
+                  cpu_b); /* shrunk to what we wrote: no drift, and nothing is left to put back but the wish */
         assert_int_equal(apply(f, w.process, cpu_b), 0);
         assert_int_equal(f->outcome.n_same, 3);
         assert_int_equal(revert(f), 0);

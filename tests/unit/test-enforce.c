@@ -94,7 +94,8 @@ static void test_children(void **state) {
 
         set_mask(own, cpu_b);
         for (int i = 0; i < 2; i++) {
-                assert_int_equal(enforce_apply(f->enforcer, plan_for(p.process, cpu_a, children), NULL, &f->outcome), 0);
+                assert_int_equal(enforce_apply(f->enforcer, plan_for(p.process, cpu_a, children), NULL, &f->outcome),
+                                 0);
                 assert_int_equal(f->outcome.n_written, i == 0 ? 3 : 0);
                 size = i == 0 ? journal_size(f) : size;
                 outcome_done(&f->outcome);
@@ -214,7 +215,8 @@ static void test_gone_and_reused(void **state) {
         assert_int_equal(bitset_parse(cpu_a, &old), 0);
         assert_int_equal(bitset_parse(cpu_all, &new), 0);
         assert_int_equal(undo_begin(f->undo, "train", &id), 0);
-        assert_int_equal(undo_note_affinity(f->undo, id, "train", before, before.pid, before.start_time, &old, &new, false), 0);
+        assert_int_equal(
+                undo_note_affinity(f->undo, id, "train", before, before.pid, before.start_time, &old, &new, false), 0);
         assert_int_equal(undo_commit(f->undo, id), 0);
         assert_int_equal(apply(f, w.process, cpu_b), 0);
         worker_end(&w);
@@ -390,9 +392,9 @@ static void test_json(void **state) {
 
         assert_int_equal(apply(f, w.process, cpu_b), 0);
         assert_int_equal(outcome_to_json(&f->outcome, &o), 0);
-        assert_int_equal(json_unpack(o, "{s:i, s:i, s:[{s:s, s:i, s:s, s:s, s:s, s:s}, {}]}", "written", &written, "unchanged", &same,
-                                     "changes", "result", &result, "pid", &pid, "old", &old, "wanted", &wanted, "got", &got, "comm",
-                                     &comm),
+        assert_int_equal(json_unpack(o, "{s:i, s:i, s:[{s:s, s:i, s:s, s:s, s:s, s:s}, {}]}", "written", &written,
+                                     "unchanged", &same, "changes", "result", &result, "pid", &pid, "old", &old,
+                                     "wanted", &wanted, "got", &got, "comm", &comm),
                          0);
         assert_int_equal(written, 2);
         assert_int_equal(same, 0);
