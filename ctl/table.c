@@ -106,10 +106,10 @@ static size_t fitting(const char *s, unsigned width) {
         return best ? best : i;
 }
 
-static void print_cell(const Table *t, unsigned c, unsigned width, Ink ink, const char *text, size_t n) {
+static void print_cell(const Table *t, unsigned c, unsigned width, Ink ink, const char *text, size_t n, bool last) {
         _cleanup_free_ char *s = strndup(text, n);
         unsigned w = s ? text_width(s) : 0, pad = w < width ? width - w : 0;
-        bool right = *t->columns[c] == '>', last = c + 1 == t->n_columns;
+        bool right = *t->columns[c] == '>';
 
         if (c > 0)
                 out("  ");
@@ -120,7 +120,21 @@ static void print_cell(const Table *t, unsigned c, unsigned width, Ink ink, cons
                 out("%*s", (int) pad, "");
 }
 
-/* One row, which is as many lines as its flexible cell needs. */
+/* One line of a row; what of the flexible cell does not fit stays in *rest. */
+static void print_line(const Table *t, const unsigned *width, const Cell *row, const char **rest) {
+        unsigned n = t->n_columns;
+
+        while (n > 1 && !*rest[n - 1]) /* no blanks at the end of a line */
+                n--;
+        for (unsigned c = 0; c < n; c++) {
+                size_t bytes = *t->columns[c] == '*' ? fitting(rest[c], width[c]) : strlen(rest[c]);
+
+                print_cell(t, c, width[c], row[c].ink, rest[c], bytes, c + 1 == n);
+                rest[c] += bytes;
+        }
+        out("\n");
+}
+
 static void print_row(const Table *t, const unsigned *width, const Cell *row) {
         const char *rest[TABLE_COLUMNS_MAX];
         bool more = true;
@@ -128,28 +142,21 @@ static void print_row(const Table *t, const unsigned *width, const Cell *row) {
         for (unsigned c = 0; c < t->n_columns; c++)
                 rest[c] = row[c].text;
         while (more) {
+                print_line(t, width, row, rest);
                 more = false;
-                for (unsigned c = 0; c < t->n_columns; c++) {
-                        size_t n = *t->columns[c] == '*' ? fitting(rest[c], width[c]) : strlen(rest[c]);
-
-                        print_cell(t, c, width[c], row[c].ink, rest[c], n);
-                        rest[c] += n;
+                for (unsigned c = 0; c < t->n_columns; c++)
                         more = more || *rest[c];
-                }
-                out("\n");
         }
 }
 
 void table_print(const Table *t) {
         unsigned width[TABLE_COLUMNS_MAX];
+        Cell titles[TABLE_COLUMNS_MAX];
 
         measure(t, width);
-        for (unsigned c = 0; c < t->n_columns; c++) {
-                const char *title = column_title(t->columns[c]);
-
-                print_cell(t, c, width[c], INK_BOLD, title, strlen(title));
-        }
-        out("\n");
+        for (unsigned c = 0; c < t->n_columns; c++)
+                titles[c] = (Cell) { (char *) column_title(t->columns[c]), INK_BOLD };
+        print_row(t, width, titles);
         for (size_t i = 0; i + t->n_columns <= t->n_cells; i += t->n_columns)
                 print_row(t, width, t->cells + i);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * topology: the machine for the eye, then what does not go into the picture: distances of the nodes and links of the
- * devices. Links of one type and speed that join a set of devices each with each are one line.
+ * devices. Links that join a set of devices each with each are one line.
  */
 #include <math.h>
 
@@ -11,6 +11,7 @@
 #include "policy/record.h"
 
 #define DISTANCES_MAX 16U
+#define LINK_LINES_MAX 32U
 
 static void show_head(const Snapshot *s) {
         const Topology *t = s->topology;
@@ -44,19 +45,46 @@ static void show_distances(const Topology *t) {
         }
 }
 
-static bool same_kind(const Link *a, const Link *b) {
-        return a->type == b->type && (a->bandwidth == b->bandwidth || (isnan(a->bandwidth) && isnan(b->bandwidth)));
+/* Links by how good they are: speed, then type. Index 0 is "none". */
+typedef struct Links {
+        const Snapshot *s;
+        unsigned *kind;       /* n x n: 1 + rank of the link's kind among all, the slowest 1; 0 no link */
+        const Link **of_kind; /* an example of each, by that number */
+        unsigned n_kinds;
+} Links;
+
+static double speed(const Link *l) {
+        return isnan(l->bandwidth) ? 0 : l->bandwidth;
 }
 
-static bool joined(const Snapshot *s, const Link *kind, unsigned a, unsigned b) {
+static int link_cmp(const void *x, const void *y) {
+        const Link *a = *(const Link *const *) x, *b = *(const Link *const *) y;
+
+        return CMP(speed(a), speed(b)) ?: CMP(a->type, b->type);
+}
+
+static unsigned *cell(const Links *l, unsigned a, unsigned b) {
+        return &l->kind[(size_t) a * l->s->n_devices + b];
+}
+
+static int links_make(const Snapshot *s, Links *l) {
+        _cleanup_free_ const Link **sorted = calloc(s->n_links + 1, sizeof(*sorted));
+
+        *l = (Links) { .s = s, .kind = calloc(s->n_devices * s->n_devices + 1, sizeof(*l->kind)), .of_kind = calloc(s->n_links + 1, sizeof(*l->of_kind)) };
+        if (!sorted || !l->kind || !l->of_kind)
+                return -ENOMEM;
         for (size_t i = 0; i < s->n_links; i++)
-                if (same_kind(&s->links[i], kind) &&
-                    ((s->links[i].a == a && s->links[i].b == b) || (s->links[i].a == b && s->links[i].b == a)))
-                        return true;
-        return false;
+                sorted[i] = &s->links[i];
+        qsort(sorted, s->n_links, sizeof(*sorted), link_cmp);
+        for (size_t i = 0; i < s->n_links; i++) {
+                if (i == 0 || link_cmp(&sorted[i], &sorted[i - 1]) != 0)
+                        l->of_kind[++l->n_kinds] = sorted[i];
+                *cell(l, sorted[i]->a, sorted[i]->b) = *cell(l, sorted[i]->b, sorted[i]->a) = l->n_kinds;
+        }
+        return 0;
 }
 
-static void link_line(const Snapshot *s, const Link *l, const char *what) {
+static void link_line(const Link *l, const char *what) {
         char rate[32], first[64];
 
         if (isnan(l->bandwidth))
@@ -67,51 +95,72 @@ static void link_line(const Snapshot *s, const Link *l, const char *what) {
         out_wrapped(first, "                    ", INK_NONE, what);
 }
 
-/* The largest set grown from link `from` whose members are each joined with each; its links are taken. */
-static void take_clique(const Snapshot *s, size_t from, bool *taken) {
-        const Link *l = &s->links[from];
-        _cleanup_free_ bool *member = calloc(s->n_devices + 1, sizeof(*member));
-        _cleanup_free_ char *text = NULL;
-        unsigned n = 2;
-        size_t size = 0;
-        FILE *f;
+/* Grows the pair (a, b) by every device that has links as good to all in it; marks its links of this kind as told. */
+static unsigned grow(const Links *l, unsigned kind, unsigned a, unsigned b, bool *member, bool *told) {
+        unsigned n = 2, devices = (unsigned) l->s->n_devices;
 
-        if (!member)
-                return;
-        member[l->a] = member[l->b] = true;
-        for (unsigned d = 0; d < s->n_devices; d++) {
+        memset(member, 0, devices);
+        member[a] = member[b] = true;
+        for (unsigned d = 0; d < devices; d++) {
                 bool all = !member[d];
 
-                for (unsigned k = 0; all && k < s->n_devices; k++)
-                        all = !member[k] || joined(s, l, d, k);
+                for (unsigned k = 0; all && k < devices; k++)
+                        all = !member[k] || *cell(l, d, k) >= kind;
                 member[d] = member[d] || all;
                 n += all;
         }
-        for (size_t i = 0; i < s->n_links; i++)
-                if (same_kind(&s->links[i], l) && member[s->links[i].a] && member[s->links[i].b])
-                        taken[i] = true;
-        f = open_memstream(&text, &size);
-        if (!f)
-                return;
-        for (unsigned d = 0; d < s->n_devices; d++)
-                if (member[d])
-                        fprintf(f, "%s ", s->devices[d].name);
-        fprintf(f, "%s", n > 2 ? "each with each" : "");
-        if (fclose(f) == 0)
-                link_line(s, l, text);
+        for (unsigned i = 0; i < devices; i++)
+                for (unsigned k = 0; member[i] && k < devices; k++)
+                        if (member[k] && *cell(l, i, k) == kind)
+                                told[(size_t) i * devices + k] = true;
+        return n;
 }
 
-static void show_links(const Snapshot *s) {
-        _cleanup_free_ bool *taken = calloc(s->n_links + 1, sizeof(*taken));
+static void show_kind(const Links *l, unsigned kind, bool *member, bool *told) {
+        unsigned devices = (unsigned) l->s->n_devices, lines = 0;
+        _cleanup_free_ char *pairs = NULL;
+        size_t size = 0;
+        FILE *f = open_memstream(&pairs, &size);
 
-        if (s->n_links == 0 || !taken)
-                return;
-        out_heading("Links");
-        for (size_t i = 0; i < s->n_links; i++)
-                if (!taken[i]) {
-                        taken[i] = true;
-                        take_clique(s, i, taken);
+        for (unsigned a = 0; f && a < devices && lines < LINK_LINES_MAX; a++)
+                for (unsigned b = a + 1; b < devices && lines < LINK_LINES_MAX; b++) {
+                        _cleanup_free_ char *text = NULL;
+                        size_t length = 0;
+                        FILE *line;
+
+                        if (*cell(l, a, b) != kind || told[(size_t) a * devices + b])
+                                continue;
+                        if (grow(l, kind, a, b, member, told) == 2) {
+                                fprintf(f, "%s-%s ", l->s->devices[a].name, l->s->devices[b].name);
+                                continue;
+                        }
+                        line = open_memstream(&text, &length);
+                        for (unsigned d = 0; line && d < devices; d++)
+                                if (member[d])
+                                        fprintf(line, "%s ", l->s->devices[d].name);
+                        if (!line || fprintf(line, "each with each") < 0 || fclose(line) != 0)
+                                return;
+                        link_line(l->of_kind[kind], text);
+                        lines++;
                 }
+        if (f && fclose(f) == 0 && size > 0)
+                link_line(l->of_kind[kind], pairs);
+        if (lines == LINK_LINES_MAX)
+                out("                    and others: see --json\n");
+}
+
+/* The best first. What stands in a line "each with each" has links of that kind, or better ones told before. */
+static void show_links(const Snapshot *s) {
+        _cleanup_free_ bool *member = calloc(s->n_devices + 1, 1), *told = calloc(s->n_devices * s->n_devices + 1, 1);
+        Links l = {};
+
+        if (s->n_links > 0 && member && told && links_make(s, &l) >= 0) {
+                out_heading("Links");
+                for (unsigned kind = l.n_kinds; kind > 0; kind--)
+                        show_kind(&l, kind, member, told);
+        }
+        free(l.kind);
+        free(l.of_kind);
 }
 
 static json_t *set_json(const Bitset *b) {
