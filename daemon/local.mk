@@ -5,7 +5,8 @@ libreaders_la_SOURCES = daemon/readers/machine.c daemon/readers/machine.h \
 	daemon/readers/machine-pci.c daemon/readers/machine-topology.c daemon/readers/devices.c daemon/readers/devices.h \
 	daemon/readers/device-text.c daemon/readers/device-text.h \
 	daemon/readers/jobfile.c daemon/readers/jobfile.h daemon/readers/cgroup.c daemon/readers/cgroup.h \
-	daemon/readers/tasks.c daemon/readers/tasks.h daemon/readers/process.c daemon/readers/process.h \
+	daemon/readers/tasks.c daemon/readers/tasks.h daemon/readers/tasks-internal.h \
+	daemon/readers/tasks-scan.c daemon/readers/tasks-family.c daemon/readers/process.c daemon/readers/process.h \
 	daemon/readers/owner.c daemon/readers/kubelet.c daemon/readers/task-devices.c daemon/readers/task-devices.h \
 	daemon/readers/rank-identity.c daemon/readers/rank-identity.h
 libreaders_la_LIBADD = $(HWLOC_LIBS)
