@@ -125,7 +125,8 @@ tests_unit_test_tasks_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_L
 TESTS += tests/unit/test-cgroup tests/unit/test-tasks
 
 # Fuzz entry points with a main() of their own; the seeds always run, mutations for two seconds each
-check_PROGRAMS += tests/fuzz/fuzz-bitset tests/fuzz/fuzz-ini tests/fuzz/fuzz-job tests/fuzz/fuzz-devices tests/fuzz/fuzz-undo
+check_PROGRAMS += tests/fuzz/fuzz-bitset tests/fuzz/fuzz-ini tests/fuzz/fuzz-job tests/fuzz/fuzz-devices tests/fuzz/fuzz-undo \
+	tests/fuzz/fuzz-proc
 fuzz_main = tests/fuzz/standalone.c tests/fuzz/fuzz.h
 tests_fuzz_fuzz_bitset_SOURCES = tests/fuzz/fuzz-bitset.c $(fuzz_main)
 tests_fuzz_fuzz_bitset_LDADD = libcommon.la
@@ -137,9 +138,17 @@ tests_fuzz_fuzz_devices_SOURCES = tests/fuzz/fuzz-devices.c $(fuzz_main)
 tests_fuzz_fuzz_devices_LDADD = libreaders.la libpolicy.la libcommon.la
 tests_fuzz_fuzz_undo_SOURCES = tests/fuzz/fuzz-undo.c $(fuzz_main)
 tests_fuzz_fuzz_undo_LDADD = libdaemon.la libpolicy.la libcommon.la
+tests_fuzz_fuzz_proc_SOURCES = tests/fuzz/fuzz-proc.c $(fuzz_main)
+tests_fuzz_fuzz_proc_LDADD = libreaders.la libpolicy.la libcommon.la
 TESTS += tests/fuzz/smoke.sh
 EXTRA_DIST += tests/fuzz/smoke.sh tests/fuzz/seeds
 
 # qschedctl, the manual and the completion
 TESTS += tests/bats/ctl.bats tests/bats/man.bats
 EXTRA_DIST += tests/bats/ctl.bats tests/bats/man.bats
+
+# Machines and records
+check_PROGRAMS += tests/unit/test-machine
+tests_unit_test_machine_SOURCES = tests/unit/test-machine.c
+tests_unit_test_machine_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-machine

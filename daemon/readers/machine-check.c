@@ -125,14 +125,14 @@ static int skip_until(Scan *s, const char *what) {
 static int scan_name(Scan *s, Slice *ret) {
         Slice name = { .s = s->p };
 
-        while (s->p < s->end && (islower((unsigned char) *s->p) || isdigit((unsigned char) *s->p) || *s->p == '_')) {
+        while (s->p < s->end && name.n <= NAME_MAX_XML && (islower((unsigned char) *s->p) || isdigit((unsigned char) *s->p) || *s->p == '_')) {
                 s->p++;
                 name.n++;
         }
         if (s->p >= s->end)
                 return truncated(s);
         if (name.n == 0 || name.n > NAME_MAX_XML)
-                return refuse(s, "not a name that hwloc's XML has; names are of small letters, digits and \"_\"");
+                return refuse(s, "not a name that hwloc's XML has; names are of at most %u small letters, digits and \"_\"", NAME_MAX_XML);
         *ret = name;
         return 0;
 }

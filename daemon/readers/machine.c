@@ -257,6 +257,7 @@ static int machine_read_directory(const char *path, Topology **ret, char **ret_m
 
 static int machine_read_record(const char *path, const char *text, size_t size, Topology **ret, json_t **ret_record,
                                char **ret_message) {
+        _cleanup_free_ char *what = NULL;
         json_error_t e;
         json_t *root;
         const char *xml;
@@ -265,8 +266,10 @@ static int machine_read_record(const char *path, const char *text, size_t size, 
         root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &e);
         if (!root)
                 return text_fail(-EBADMSG, ret_message, "%s:%d: this is no record, for it is no JSON: %s", path, e.line, e.text);
-        r = record_machine_xml(root, &xml, ret_message);
-        if (r >= 0)
+        r = record_machine_xml(root, &xml, &what);
+        if (r < 0)
+                (void) text_fail(r, ret_message, "%s: %s", path, strempty(what));
+        else
                 r = machine_read_xml(path, xml, strlen(xml), ret, ret_message);
         if (r < 0) {
                 json_decref(root);
