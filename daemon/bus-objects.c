@@ -49,7 +49,7 @@ static Object *list_find(const ObjectList *l, const char *path) {
         return l->n ? bsearch(&key, l->objects, l->n, sizeof(key), object_cmp) : NULL;
 }
 
-/* Takes properties. */
+/* Takes properties. A pid needs no escape, though sd_bus_path_encode() would give its first digit one. */
 static int list_add(ObjectList *l, const char *prefix, const char *name, const char *interface, json_t *properties) {
         Object *n;
         int r = -ENOMEM;
@@ -58,7 +58,8 @@ static int list_add(ObjectList *l, const char *prefix, const char *name, const c
                 l->objects = n;
                 n += l->n;
                 *n = (Object){ .interface = interface };
-                r = sd_bus_path_encode(prefix, name, &n->path);
+                r = streq(prefix, TASK_PREFIX) ? (asprintf(&n->path, TASK_PREFIX "/%s", name) < 0 ? -ENOMEM : 0) :
+                                                 sd_bus_path_encode(prefix, name, &n->path);
                 if (r >= 0) {
                         n->properties = properties;
                         l->n++;

@@ -67,7 +67,20 @@ static void log_change(const Change *c, const char *why) {
                          c->result == CHANGE_NARROWED ? got : "", why);
 }
 
-void manager_log_outcome(const Outcome *o, const char *why) {
+/* A sentence that each tick would say again is said once, until an outcome is without it. */
+static void log_sentences(Manager *m, const Outcome *o) {
+        char **said = NULL;
+
+        for (size_t i = 0; o->messages && o->messages[i]; i++) {
+                if (!strv_contains(m->said, o->messages[i]))
+                        log_notice("%s", o->messages[i]);
+                (void) strv_extend(&said, o->messages[i]);
+        }
+        strv_free(m->said);
+        m->said = said;
+}
+
+void manager_log_outcome(Manager *m, const Outcome *o, const char *why) {
         unsigned lines = 0, more = 0;
 
         for (size_t i = 0; i < o->n_changes; i++) {
@@ -81,8 +94,7 @@ void manager_log_outcome(const Outcome *o, const char *why) {
         }
         if (more > 0)
                 log_info("and %u changes more (%s)", more, why);
-        for (size_t i = 0; o->messages && o->messages[i]; i++)
-                log_notice("%s", o->messages[i]);
+        log_sentences(m, o);
 }
 
 static const Drift *drift_find(const Drift *d, size_t n, const Change *c, const char *found) {
@@ -184,7 +196,7 @@ int manager_enforce(Manager *m, const char *why) {
         if (r < 0)
                 return r;
         r = enforce_apply(m->enforcer, m->plan, NULL, &outcome);
-        manager_log_outcome(&outcome, why);
+        manager_log_outcome(m, &outcome, why);
         if (r >= 0)
                 r = manager_take_outcome(m, &outcome);
         if (r >= 0)
@@ -225,6 +237,9 @@ static bool is_of_job(const Manager *m, const PlanTask *t, const void *what) {
 void manager_set_plan(Manager *m, Plan *plan, uid_t scope) {
         Plan *old = m->plan;
 
+        plan->changed = false; /* it is what is now */
+        for (size_t i = 0; i < plan->n_tasks; i++)
+                plan->tasks[i].changed = false;
         if (old && plan_move_tasks(plan, old, is_other_scope, m, &scope) < 0)
                 (void) log_oom();
         if (old && scope != SCOPE_AUTHORISED) { /* the head (energy, messages) stays that of the scope with authority */
@@ -263,7 +278,7 @@ int manager_revert_job(Manager *m, AppliedJob *j, const char *why, Outcome *outc
         int r;
 
         r = enforce_revert(m->enforcer, j->job->name, &one);
-        manager_log_outcome(&one, why);
+        manager_log_outcome(m, &one, why);
         if (r >= 0)
                 r = manager_take_outcome(m, &one);
         if (r >= 0)
@@ -349,7 +364,7 @@ static int revert_rest(Manager *m, Outcome *outcome) {
         int r;
 
         r = enforce_revert(m->enforcer, NULL, &one);
-        manager_log_outcome(&one, "revert");
+        manager_log_outcome(m, &one, "revert");
         if (r >= 0)
                 r = outcome_absorb(outcome, &one);
         outcome_done(&one);

@@ -132,7 +132,7 @@ static int enact(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_mess
                 unput_jobs(m, q, before);
         for (size_t i = 0; i < q->n_jobs; i++)
                 applied_job_unref(before[i]);
-        manager_log_outcome(&outcome, why(q));
+        manager_log_outcome(m, &outcome, why(q));
         if (r >= 0)
                 r = manager_take_outcome(m, &outcome);
         if (r >= 0) {

@@ -73,6 +73,7 @@ struct Manager {
 
         Drift *drift;
         size_t n_drift;
+        char **said;          /* sentences of the last outcome */
         uint64_t hold_until;  /* monotonic */
         uint64_t last_change; /* realtime */
         uint64_t ticks;
@@ -102,7 +103,7 @@ int request_conclude(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_
 /* manager-change.c */
 int manager_enforce(Manager *m, const char *why); /* m->plan; logs, drift; number of writes */
 int manager_revert_job(Manager *m, AppliedJob *j, const char *why, Outcome *outcome); /* and drops it */
-void manager_log_outcome(const Outcome *o, const char *why);
+void manager_log_outcome(Manager *m, const Outcome *o, const char *why);
 int manager_take_outcome(Manager *m, const Outcome *o); /* times, drift */
 void manager_set_plan(Manager *m, Plan *plan, uid_t scope); /* takes plan */
 void manager_forget_plan(Manager *m, const char *job);

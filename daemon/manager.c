@@ -335,6 +335,7 @@ Manager *manager_free(Manager *m) {
                 free(m->scopes[i].signature);
         free(m->scopes);
         drift_free(m->drift, m->n_drift);
+        strv_free(m->said);
         job_store_free(m->jobs);
         enforcer_free(m->enforcer);
         undo_free(m->undo);
@@ -352,7 +353,7 @@ int manager_start(Manager *m) {
         int r;
 
         r = enforce_recover(m->enforcer, &outcome);
-        manager_log_outcome(&outcome, "not committed when the daemon ended");
+        manager_log_outcome(m, &outcome, "not committed when the daemon ended");
         outcome_done(&outcome);
         if (r < 0)
                 return log_error_errno(r, "Failed to undo what was not committed: %m");
@@ -399,7 +400,7 @@ int manager_stop(Manager *m, bool revert) {
         if (!revert)
                 return 0;
         r = enforce_revert(m->enforcer, NULL, &outcome);
-        manager_log_outcome(&outcome, "stop");
+        manager_log_outcome(m, &outcome, "stop");
         outcome_done(&outcome);
         if (r < 0)
                 return log_error_errno(r, "Failed to put placements back: %m");

@@ -129,11 +129,13 @@ static int straddling(Packer *k, unsigned rank, int (*add)(Placement *, unsigned
         return 0;
 }
 
-/* "Leave alone" is a choice as long as what the process has now is valid. */
+/* "Leave alone" is a choice as long as what the process has now is valid, and not more than was asked for. */
 static bool stays_possible(const Placement *p, unsigned rank) {
         const Task *t = p->ranks[rank].rank->task;
+        unsigned most = p->ranks[rank].rank->section->cpus;
 
         return t && bitset_weight(&t->cpus) >= p->ranks[rank].min &&
+               (most == 0 || bitset_weight(&t->cpus) <= most) &&
                bitset_subset(&t->cpus, &p->snapshot->topology->online) &&
                (bitset_isempty(&t->allowed_cpus) || bitset_subset(&t->cpus, &t->allowed_cpus));
 }

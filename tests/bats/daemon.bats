@@ -1,0 +1,531 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# qschedd on a bus of its own with real processes. What is asserted of placements is what /proc says.
+
+load helpers
+
+setup() {
+        setup_all
+        printf '[Daemon]\nInterval=300ms\n[Placement]\nHoldOff=0\nHousekeepingCores=0\n' >"$D/qschedd.conf"
+}
+
+teardown() {
+        teardown_all
+}
+
+all_cpus() {
+        masks $$
+}
+
+written() {
+        jq -r .outcome.written
+}
+
+# Two workers as job "one", each on a CPU of its own: $last and ${workers[0]}.
+two_placed() {
+        worker --threads=2
+        worker --threads=2
+        apply "$(job one "${workers[@]}")" >"$D/applied"
+        [[ $(masks "${workers[0]}") =~ ^[0-9]+$ ]]
+        [[ $(masks "$last") =~ ^[0-9]+$ ]]
+        [ "$(masks "${workers[0]}")" != "$(masks "$last")" ]
+}
+
+# --- start and end -----------------------------------------------------------------------------------------------
+
+@test "no bus: one sentence, exit 1" {
+        DBUS_SYSTEM_BUS_ADDRESS=unix:path=$D/none run qschedd --config "$D/qschedd.conf"
+        echo "$status $output"
+        [ "$status" -eq 1 ]
+        [[ $output = *"system bus cannot be reached"* ]]
+        [ "${#lines[@]}" -eq 1 ]
+}
+
+@test "a second daemon for the same runtime directory: one sentence, exit 1, the first goes on" {
+        start_qschedd
+        run qschedd --config "$D/qschedd.conf"
+        echo "$status $output"
+        [ "$status" -eq 1 ]
+        [[ $output = *"Another qschedd runs"* ]]
+        call GetStatus
+}
+
+@test "the name is taken: one sentence, exit 1" {
+        start_qschedd
+        mkdir "$D/run2"
+        RUNTIME_DIRECTORY=$D/run2 run qschedd --config "$D/qschedd.conf"
+        echo "$status $output"
+        [ "$status" -eq 1 ]
+        [[ $output = *"name org.qsched1 is taken"* ]]
+}
+
+@test "options: help, version, unknown ones, arguments" {
+        run qschedd --help
+        [ "$status" -eq 0 ]
+        [[ $output = *--devices* ]]
+        run qschedd --version
+        [[ $output = "qschedd "* ]]
+        run qschedd --no-such-option
+        [ "$status" -eq 2 ]
+        run qschedd argument
+        [ "$status" -eq 2 ]
+}
+
+@test "a bad configuration: file, line and what is allowed; exit 1" {
+        printf '[Daemon]\nInterval=300ms\nNoSuchKey=1\n' >"$D/qschedd.conf"
+        run qschedd --config "$D/qschedd.conf"
+        echo "$output"
+        [ "$status" -eq 1 ]
+        [[ $output = *"qschedd.conf:3"* ]]
+        run qschedd --config "$D/qschedd.conf" --check-config
+        [ "$status" -eq 1 ]
+}
+
+@test "SIGHUP with a bad configuration: the old one stays in force" {
+        start_qschedd
+        printf '[Daemon]\nInterval=-3\n' >"$D/qschedd.conf"
+        kill -HUP "$qschedd"
+        wait_until 5 grep -q 'old one stays in force' "$D/qschedd.log"
+        [ "$(status | jq .interval_us)" = 300000 ]
+        printf '[Daemon]\nInterval=400ms\n' >"$D/qschedd.conf"
+        kill -HUP "$qschedd"
+        wait_until 5 grep -q 'was read again' "$D/qschedd.log"
+        [ "$(status | jq .interval_us)" = 400000 ]
+}
+
+@test "SIGTERM ends it with 0 and leaves placements" {
+        need_cpus 2
+        start_qschedd
+        two_placed
+        before=$(masks "$last")
+        kill "$qschedd"
+        wait "$qschedd"
+        [ "$(masks "$last")" = "$before" ]
+        [ -e "$D/state/jobs/one.job" ]
+}
+
+# --- the bus -----------------------------------------------------------------------------------------------------
+
+@test "methods and signals have the signatures of org.qsched1(5)" {
+        start_qschedd
+        busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" introspect org.qsched1 /org/qsched1 org.qsched1.Manager >"$D/api"
+        cat "$D/api"
+        for row in '.Plan method a(ss)a{sv} s' '.Apply method a(ss)a{sv} s' '.Run method sa{sv} s' '.Revert method s s' \
+                '.Explain method s s' '.GetStatus method - s' '.DumpByFileDescriptor method - h' '.Reload method - -' \
+                '.PlanApplied signal sbu' '.Drift signal uuss' '.DeviceFault signal ss' '.Version property s' '.Energy property d'; do
+                tr -s ' ' <"$D/api" | grep -qF -- "$row" || { echo "missing: $row"; return 1; }
+        done
+}
+
+@test "devices, jobs and tasks are objects; they come and go with signals" {
+        printf '[Device npu0]\nKind=ascend\nNUMANode=0\nMemory=64G\n' >"$D/devices"
+        start_qschedd --devices "$D/devices"
+        busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" monitor org.qsched1 >"$D/signals" 2>&1 3>&- &
+        pids+=($!)
+        sleep 0.5
+        tree() { busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" --list tree org.qsched1; }
+        tree | grep -qx /org/qsched1/device/npu0
+        [ "$(busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" get-property org.qsched1 /org/qsched1/device/npu0 org.qsched1.Device Kind)" = 's "ascend"' ]
+        worker --threads=2
+        apply "$(job one "$last")"
+        tree | grep -qx /org/qsched1/job/one
+        tree | grep -qx "/org/qsched1/task/$last"
+        [ "$(busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" get-property org.qsched1 "/org/qsched1/task/$last" org.qsched1.Task Name)" = 's "one/0"' ]
+        [ "$(property Jobs)" = 1 ]
+        call Revert s one
+        ! tree | grep -q /org/qsched1/job/one
+        [ "$(property Jobs)" = 0 ]
+        for word in InterfacesAdded InterfacesRemoved PropertiesChanged PlanApplied; do
+                grep -q "Member=$word" "$D/signals" || { echo "no signal $word"; return 1; }
+        done
+}
+
+@test "errors have names and sentences" {
+        start_qschedd
+        run call Revert s nosuch
+        [[ $output = *'no job "nosuch"'* ]]
+        run call Explain s nosuch
+        [[ $output = *'no task, process or applied job "nosuch"'* ]]
+        run plan "$(printf '[Job]\nNoSuch=1\n')"
+        echo "$output"
+        [[ $output = *":2"* ]]
+        run call Plan 'a(ss)a{sv}' 0 1 colour s red
+        [[ $output = *'Option "colour" is not known'* ]]
+        run call Plan 'a(ss)a{sv}' 0 1 seed s red
+        [[ $output = *'"seed" is of a wrong type'* ]]
+        run call Plan 'a(ss)a{sv}' 0 0
+        [[ $output = *'nothing to plan'* ]]
+        run plan "$(printf '[Job]\nName=../x\n[Ranks]\nCount=1\n')"
+        [ "$status" -ne 0 ] || [[ $output != *feasible* ]]
+        [ ! -e "$D/state/x.job" ]
+        call GetStatus
+}
+
+@test "the record comes by file descriptor and is a record" {
+        need gdbus
+        start_qschedd
+        [ -x "$build/qschedctl" ] || skip "qschedctl is not built"
+        qschedctl dump >"$D/record"
+        [ "$(jq -r .format "$D/record")" = qsched-record-1 ]
+}
+
+# --- placing -----------------------------------------------------------------------------------------------------
+
+@test "plan changes nothing" {
+        start_qschedd
+        worker --threads=3
+        before=$(masks "$last")
+        [ "$(plan "$(job one "$last")" | jq .feasible)" = true ]
+        [ "$(masks "$last")" = "$before" ]
+        [ "$(status | jq '.jobs | length')" = 0 ]
+        [ ! -e "$D/state/jobs/one.job" ]
+}
+
+@test "apply: two processes on disjoint CPUs, all threads, late ones too; a second apply writes nothing; revert gives back" {
+        need_cpus 2
+        start_qschedd
+        before=$(all_cpus)
+        worker --threads=3 --late=2:6
+        worker --threads=3
+        a=${workers[0]} b=${workers[1]}
+        apply "$(job pair "$a" "$b")" >"$D/first"
+        [ "$(written <"$D/first")" -ge 6 ]
+        [ "$(masks "$a")" != "$(masks "$b")" ]
+        [[ $(masks "$a") =~ ^[0-9]+$ ]]
+        [[ $(masks "$b") =~ ^[0-9]+$ ]]
+        n=$(threads "$a")
+        wait_until 10 eval "[ \$(threads $a) -eq $((n + 2)) ]"
+        sleep 1
+        [[ $(masks "$a") =~ ^[0-9]+$ ]]
+        [ "$(apply "$(job pair "$a" "$b")" | written)" = 0 ]
+        [ "$(call Revert s pair | jq -r '.jobs[0]')" = pair ]
+        [ "$(masks "$a")" = "$before" ]
+        [ "$(masks "$b")" = "$before" ]
+}
+
+@test "more ranks than CPUs: they share, and messages say so" {
+        n=$(cpus_online)
+        [ "$n" -le 8 ] || skip "has more than 8 CPUs"
+        start_qschedd
+        for ((i = 0; i <= n; i++)); do
+                worker --threads=1
+        done
+        apply "$(job many "${workers[@]}")" >"$D/plan"
+        [ "$(jq .feasible "$D/plan")" = true ]
+        jq -r '.messages[]' "$D/plan"
+        [ "$(jq '.messages | length' "$D/plan")" -ge 1 ]
+}
+
+@test "apply --dry-run changes nothing" {
+        start_qschedd
+        worker --threads=1
+        before=$(masks "$last")
+        call Apply 'a(ss)a{sv}' 1 "$(job one "$last")" "" 1 dry-run b true >"$D/plan"
+        [ "$(jq .feasible "$D/plan")" = true ]
+        [ "$(jq .outcome "$D/plan")" = null ]
+        [ "$(masks "$last")" = "$before" ]
+        [ ! -e "$D/state/jobs/one.job" ]
+}
+
+@test "infeasible: feasible is false, a sentence says why, nothing is written" {
+        start_qschedd
+        worker --threads=1
+        before=$(masks "$last")
+        apply "$(printf '[Job]\nName=big\n[Ranks]\nCount=1\nMinCPUs=60000\nMatch=pid:%s\n' "$last")" >"$D/plan" || true
+        cat "$D/plan"
+        [ "$(jq .feasible "$D/plan")" = false ]
+        [ "$(jq '.messages | length' "$D/plan")" -ge 1 ]
+        [ "$(masks "$last")" = "$before" ]
+        [ ! -e "$D/state/jobs/big.job" ]
+}
+
+@test "jobs are decided together: the second apply keeps away from the first" {
+        need_cpus 2
+        start_qschedd
+        worker --threads=1
+        worker --threads=1
+        apply "$(job one "${workers[0]}")"
+        apply "$(job two "${workers[1]}")"
+        [ "$(masks "${workers[0]}")" != "$(masks "${workers[1]}")" ]
+        [ "$(status | jq '.plan.tasks | length')" = 2 ]
+        call Revert s one
+        [ "$(masks "${workers[0]}")" = "$(all_cpus)" ]
+        [ "$(masks "${workers[1]}")" != "$(all_cpus)" ]
+}
+
+@test "explain: terms, weights, and reasons of a task by name, pid and job" {
+        start_qschedd
+        worker --threads=1
+        apply "$(job one "$last")"
+        for what in one/0 "$last" one; do
+                call Explain s "$what" >"$D/explain"
+                [ "$(jq -r '.tasks[0].name' "$D/explain")" = one/0 ]
+        done
+        [ "$(jq '.terms | length' "$D/explain")" -ge 5 ]
+        [ "$(jq '.weights.alpha' "$D/explain")" != null ]
+        [ "$(jq '.tasks[0].reasons | length' "$D/explain")" -ge 1 ]
+        [ "$(jq '.tasks[0].now.pid' "$D/explain")" = "$last" ]
+}
+
+@test "a mask changed by hand is left alone, told once, and stays after revert" {
+        need_cpus 2
+        need taskset
+        start_qschedd
+        two_placed
+        mine=$(masks "$last")
+        other=$(masks "${workers[0]}")
+        taskset -a -p -c "$other" "$last"
+        wait_until 5 grep -q 'changed by somebody else' "$D/qschedd.log"
+        sleep 1
+        [ "$(grep -c 'changed by somebody else' "$D/qschedd.log")" = "$(threads "$last")" ]
+        [ "$(grep -c 'left alone' "$D/qschedd.log")" -le $(($(threads "$last") + 1)) ]
+        [ "$(status | jq -r '.drift[0].found')" = "$other" ]
+        [ "$(masks "$last")" = "$other" ]
+        call Revert s one
+        [ "$(masks "$last")" = "$other" ]
+}
+
+# --- restart -----------------------------------------------------------------------------------------------------
+
+@test "kill -9 and a new start: placements stay, jobs are known, revert still gives back" {
+        need_cpus 2
+        start_qschedd
+        before=$(all_cpus)
+        two_placed
+        mask=$(masks "$last")
+        stop_qschedd KILL
+        start_qschedd
+        [ "$(masks "$last")" = "$mask" ]
+        [ "$(status | jq -r '.jobs[0].name')" = one ]
+        wait_until 5 eval '[ "$(status | jq ".jobs[0].matched")" = 2 ]'
+        [ "$(apply "$(job one "${workers[@]}")" | written)" = 0 ]
+        call Revert s ""
+        [ "$(masks "$last")" = "$before" ]
+}
+
+@test "a worker that restarts is matched and placed again" {
+        need_cpus 2
+        start_qschedd
+        cp "$build/tests/helpers/worker" "$D/qstrain"
+        for i in 1 2; do
+                "$D/qstrain" --threads=1 >/dev/null 2>&1 3>&- &
+                pids+=($!)
+        done
+        sleep 0.3
+        apply "$(printf '[Job]\nName=re\n[Ranks]\nCount=2\nCPUs=1\nMatch=comm:qstrain\n')"
+        [[ $(masks $!) =~ ^[0-9]+$ ]]
+        kill $!
+        wait $! || true
+        "$D/qstrain" --threads=2 >/dev/null 2>&1 3>&- &
+        pids+=($!)
+        wait_until 5 eval "[[ \$(masks $!) =~ ^[0-9]+\$ ]]"
+        grep -q 're-plan' "$D/qschedd.log"
+}
+
+@test "a job file that cannot be read is set aside and does not stop the start" {
+        mkdir "$D/state/jobs"
+        echo rubbish >"$D/state/jobs/bad.job"
+        printf '[Job]\nName=orphan\n[Ranks]\nCount=1\n' >"$D/state/jobs/orphan.job"
+        start_qschedd
+        [ -e "$D/state/jobs/bad.job.bad" ]
+        [ -e "$D/state/jobs/orphan.job.bad" ] # whose it is, is not known
+        grep -q 'set aside' "$D/qschedd.log"
+        [ "$(status | jq '.jobs | length')" = 0 ]
+}
+
+@test "a full state directory: a sentence, nothing is changed" {
+        need_root
+        mount -t tmpfs -o size=16k tmpfs "$D/state" 2>/dev/null || skip "mount is not permitted"
+        start_qschedd
+        worker --threads=1
+        worker --threads=1
+        before=$(masks "$last")
+        dd if=/dev/zero of="$D/state/fill" bs=1k 2>/dev/null || true
+        run apply "$(job one "${workers[@]}")"
+        rm -f "$D/state/fill"
+        echo "$output"
+        [[ $output = *"nothing was changed"* ]]
+        [ "$(masks "$last")" = "$before" ]
+        [ "$(status | jq '.jobs | length')" = 0 ]
+        apply "$(job one "${workers[@]}")"
+        [ "$(masks "$last")" != "$before" ]
+}
+
+@test "a full runtime directory: a sentence, nothing is changed, the job is not kept" {
+        need_root
+        mount -t tmpfs -o size=16k tmpfs "$D/run" 2>/dev/null || skip "mount is not permitted"
+        start_qschedd
+        worker --threads=1
+        worker --threads=1
+        before=$(masks "$last")
+        dd if=/dev/zero of="$D/run/fill" bs=1k 2>/dev/null || true
+        printf x >>"$D/run/fill" || true
+        run apply "$(job one "${workers[@]}")"
+        echo "$output"
+        [ "$status" -ne 0 ] || [[ $output != *feasible* ]]
+        [ "$(masks "$last")" = "$before" ]
+        [ ! -e "$D/state/jobs/one.job" ]
+        rm "$D/run/fill"
+        apply "$(job one "${workers[@]}")"
+        [ "$(masks "$last")" != "$before" ]
+        call Revert s ""
+}
+
+# --- authority ---------------------------------------------------------------------------------------------------
+
+nobody() { # qschedctl arguments; busctl would not print the sentence of AccessDenied
+        as_nobody "$build/qschedctl" "$@"
+}
+
+nobody_worker() { # a command to start it by
+        as_nobody true
+        setpriv --reuid=65534 --regid=65534 --clear-groups "$@" "$build/tests/helpers/worker" --threads=2 >/dev/null 2>&1 3>&- &
+        last=$!
+        pids+=("$last")
+        workers+=("$last")
+        wait_until 5 eval "[[ \$(readlink /proc/$last/exe) = */worker ]]"
+        sleep 0.3
+}
+
+job_file() { # name pid...
+        job "$@" >"$D/$1.job"
+        chmod 644 "$D/$1.job"
+}
+
+@test "another user reads, but does not change what is not theirs" {
+        need_root
+        start_qschedd
+        two_placed
+        mask=$(masks "$last")
+        nobody status >/dev/null
+        job_file one "${workers[@]}"
+        job_file two "$last"
+        nobody plan "$D/two.job" >/dev/null
+        run nobody apply "$D/one.job"
+        echo "$output"
+        [ "$status" -eq 1 ]
+        [[ $output = *"somebody else's"* ]]
+        run nobody apply "$D/two.job"
+        echo "$output"
+        [ "$status" -eq 1 ]
+        [[ $output = *"belongs to user 0"* ]]
+        printf '[Job]\nName=planned\n[Ranks]\nCount=1\n' >"$D/planned.job"
+        run nobody apply "$D/planned.job"
+        [[ $output = *"has no process"* ]]
+        for job in one ""; do
+                run nobody revert $job
+                echo "$output"
+                [ "$status" -eq 1 ]
+                [[ $output = *"needs authority"* ]]
+        done
+        run as_nobody busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" call org.qsched1 /org/qsched1 org.qsched1.Manager Reload
+        [ "$status" -ne 0 ]
+        [ "$(masks "$last")" = "$mask" ]
+        [ "$(status | jq '.jobs | length')" = 1 ]
+}
+
+@test "another user places own processes, inside their own masks, and takes that back" {
+        need_root
+        need_cpus 2
+        need taskset
+        start_qschedd
+        for cpu in 0-1 1; do
+                nobody_worker taskset -c $cpu
+        done
+        job_file mine "${workers[@]}"
+        nobody apply "$D/mine.job"
+        [ "$(masks "${workers[1]}")" = 1 ]
+        [ "$(masks "${workers[0]}")" = 0 ]
+        [ "$(status | jq -r '.jobs[0].confined')" = true ]
+        job_file other $$
+        run nobody apply "$D/other.job"
+        [ "$status" -eq 1 ]
+        stop_qschedd KILL
+        start_qschedd
+        [ "$(status | jq -r '.jobs[0] | "\(.confined) \(.uid)"')" = "true 65534" ]
+        sleep 1
+        [ "$(masks "${workers[1]}")" = 1 ]
+        nobody revert mine
+        [ "$(masks "${workers[1]}")" = 1 ]
+        [ "$(masks "${workers[0]}")" = 0-1 ]
+        [ "$(status | jq '.jobs | length')" = 0 ]
+}
+
+@test "what a user applied never moves what root applied" {
+        need_root
+        need_cpus 2
+        start_qschedd
+        two_placed
+        placed=$last
+        mask=$(masks "$placed")
+        nobody_worker env
+        pid=$last
+        job_file mine "$pid"
+        nobody apply "$D/mine.job"
+        sleep 1
+        [ "$(masks "$placed")" = "$mask" ]
+        call Revert s ""
+        [ "$(masks "$pid")" = "$(all_cpus)" ]
+}
+
+@test "polkit is asked where there is one, and its word counts" {
+        need_root
+        start_qschedd
+        worker --threads=1
+        job_file one "$last"
+        "$build/tests/helpers/fake-polkit" org.qsched1.apply 3>&- &
+        pids+=($!)
+        wait_until 5 bus_has org.freedesktop.PolicyKit1
+        nobody apply "$D/one.job" >/dev/null
+        [ "$(status | jq -r '.jobs[0].confined')" = false ]
+        run nobody revert one
+        echo "$output"
+        [ "$status" -eq 1 ]
+        [[ $output = *"polkit does not allow org.qsched1.revert"* ]]
+        call Revert s one
+}
+
+# --- run ---------------------------------------------------------------------------------------------------------
+
+@test "run places its process before it starts the command; the job ends with it" {
+        [ -x "$build/qschedctl" ] || skip "qschedctl is not built"
+        start_qschedd
+        qschedctl run --name=mine --cpus=1 -- "$build/tests/helpers/worker" --threads=2 >"$D/run.log" 2>&1 3>&- &
+        pid=$!
+        pids+=("$pid")
+        wait_until 10 eval "[[ \$(readlink /proc/$pid/exe) = */worker ]]"
+        sleep 0.5
+        cat "$D/run.log"
+        [[ $(masks "$pid") =~ ^[0-9]+$ ]]
+        [ "$(status | jq -r '.jobs[0] | "\(.name) \(.run) \(.matched)"')" = "mine true 1" ]
+        stop_qschedd KILL
+        start_qschedd
+        [ "$(status | jq -r '.jobs[0] | "\(.name) \(.run) \(.matched)"')" = "mine true 1" ]
+        kill "$pid"
+        wait "$pid" || true
+        wait_until 5 eval '[ "$(status | jq ".jobs | length")" = 0 ]'
+        [ ! -e "$D/state/jobs/mine.job" ]
+}
+
+@test "run of what does not fit starts nothing" {
+        [ -x "$build/qschedctl" ] || skip "qschedctl is not built"
+        start_qschedd
+        run qschedctl run --device=ascend:3 -- touch "$D/started"
+        echo "$status $output"
+        [ "$status" -eq 4 ]
+        [ ! -e "$D/started" ]
+        [ "$(status | jq '.jobs | length')" = 0 ]
+}
+
+# --- much --------------------------------------------------------------------------------------------------------
+
+@test "texts of more than 4 MiB are refused, callers that vanish and floods do no harm" {
+        start_qschedd
+        "$build/tests/helpers/bus-flood" >"$D/flood"
+        cat "$D/flood"
+        grep -q '^big: .*at most 4194304' "$D/flood"
+        grep -q '^busy: .*wait for the solver already' "$D/flood"
+        grep -q '^served: [1-9]' "$D/flood"
+        call GetStatus
+}
