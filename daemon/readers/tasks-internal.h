@@ -17,6 +17,7 @@ typedef struct Seen { /* kept from read to read */
         double use;         /* NAN unknown */
         uint64_t look_usec; /* not before; 0: at once */
         bool denied;
+        bool kernel;
 } Seen;
 
 struct TaskReader {

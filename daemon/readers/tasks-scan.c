@@ -207,18 +207,28 @@ static int extra_of(const Pass *x, const ProcStat *s) {
         return -1;
 }
 
+/* Big hosts have more kernel threads than processes. Their pids are not read again within the interval. */
+static bool skip_kernel_thread(Pass *x, const Seen *old) {
+        if (!old || !old->kernel || x->now_usec >= old->look_usec)
+                return false;
+        x->procs[x->n_procs].stat = (ProcStat){ .pid = old->pid, .start_time = old->start_time, .kernel = true };
+        x->seen[x->n_procs++] = *old;
+        return true;
+}
+
 static int read_proc(Pass *x, pid_t pid) {
         Proc *p = x->procs + x->n_procs;
-        Seen *now = x->seen + x->n_procs, *old;
+        Seen *now = x->seen + x->n_procs, *old = find_seen(x->reader->seen, x->reader->n_seen, pid);
         int r;
 
         *p = (Proc){ .parent = -1, .extra = -1, .job = -1, .section = -1, .rank = -1, .task = SIZE_MAX };
+        if (skip_kernel_thread(x, old))
+                return 0;
         r = proc_read_stat(x->reader->proc_fd, pid, &p->stat);
         if (r == -ESRCH || r == -EBADMSG || r == -EACCES || proc_stat_dead(&p->stat))
                 return 0;
         if (r < 0)
                 return r;
-        old = find_seen(x->reader->seen, x->reader->n_seen, pid);
         if (old && old->start_time != p->stat.start_time)
                 old = NULL;
         *now = (Seen){ .pid = pid, .start_time = p->stat.start_time, .comm = hash_string(HASH_START, p->stat.comm) };
@@ -236,8 +246,9 @@ static int read_proc(Pass *x, pid_t pid) {
                 }
         }
         p->candidate = p->extra >= 0 || p->job >= 0 || p->holding.compute;
+        now->kernel = p->stat.kernel;
         if (!p->candidate)
-                now->look_usec = p->looked ? next_look(x, p) : old ? old->look_usec : 0;
+                now->look_usec = p->looked || now->kernel ? next_look(x, p) : old ? old->look_usec : 0;
         now->denied = p->looked ? p->denied : old && old->denied;
         x->n_procs++;
         return 0;
