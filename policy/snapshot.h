@@ -62,7 +62,7 @@ typedef struct Task { /* a process that uses devices, was matched by a job, or w
         char *cmdline; /* blanks between words; never logged, never recorded */
         int rank;      /* RANK and its relatives; -1 unknown */
         pid_t parent_task; /* pid of the task it is a descendant of; 0 none: such children belong to that rank */
-        Process *children; /* descendants that belong to it (data loaders) */
+        Process *children; /* descendants that go where it goes (data loaders), also those that are tasks themselves */
         size_t n_children;
         unsigned *devices; /* indices into snapshot devices */
         size_t n_devices;

@@ -69,6 +69,20 @@ static void mark_copies(Pass *x) {
         }
 }
 
+/* Who holds nothing and has other ranks below it starts them: the RANK it inherited from its pod or step is not its own. */
+static void unrank_launchers(Pass *x) {
+        for (size_t i = 0; i < x->n_procs; i++) {
+                const Proc *p = x->procs + i;
+                Proc *top = x->procs + i;
+
+                if (!p->candidate || p->copy || p->rank < 0)
+                        continue;
+                for (unsigned depth = 0; (top = tasks_ancestor(x, top)) && depth < TASKS_DEPTH_MAX; depth++)
+                        if (!top->holding.compute && top->rank != p->rank)
+                                top->rank = -1;
+        }
+}
+
 /* Tells all candidates above p what they have below them. */
 static void count_below(Pass *x, const Proc *p) {
         Proc *top = (Proc *) p;
@@ -125,6 +139,7 @@ int tasks_sort_families(Pass *x) {
                                 return r;
                 }
         mark_copies(x);
+        unrank_launchers(x);
         mark_launchers(x);
         inherit_jobs(x);
         return 0;

@@ -206,28 +206,54 @@ static bool ranks_apart(const Proc *p, const Proc *above) {
         return p->rank >= 0 && p->rank != above->rank && above->holding.compute && p->holding.compute;
 }
 
-static int link_families(Pass *x) {
-        for (size_t i = 0; i < x->n_procs; i++) {
-                const Proc *p = x->procs + i, *above;
-                double use = x->seen[i].use;
-                Task *t;
+static const char *whose(const Pass *x, const Proc *p) {
+        const char *job = job_of(x, p);
+
+        return job || p->job < 0 ? job : x->params->jobs[p->job]->name;
+}
+
+/* p is a task, but not a rank beside the one above: where that one goes it goes too. */
+static bool goes_along(const Pass *x, const Proc *p, const Proc *above) {
+        const char *job = whose(x, p);
+
+        if (p->rank >= 0 && p->rank != above->rank)
+                return false;
+        return !job || same_text(job, whose(x, above));
+}
+
+static int link_up(Pass *x, const Proc *p) {
+        const Proc *below = p, *above = task_above(x, p);
+        double use = x->seen[p - x->procs].use;
+
+        if (p->task != SIZE_MAX && above && !ranks_apart(p, above))
+                x->snapshot->tasks[p->task].parent_task = above->stat.pid;
+        for (unsigned depth = 0; above && depth < TASKS_DEPTH_MAX; depth++) {
+                Task *t = x->snapshot->tasks + above->task;
                 int r;
 
-                if (p->stat.kernel || p->launcher || (p->ignored && !p->candidate) || !(above = task_above(x, p)))
-                        continue;
-                if (p->task != SIZE_MAX) {
-                        if (!ranks_apart(p, above))
-                                x->snapshot->tasks[p->task].parent_task = above->stat.pid;
-                        continue;
-                }
-                t = x->snapshot->tasks + above->task;
+                if (below->task != SIZE_MAX && !goes_along(x, below, above))
+                        break;
                 r = add_child(t, &p->stat);
                 if (r < 0)
                         return r;
                 if (!isnan(use) && !isnan(t->cpu_use))
                         t->cpu_use += use;
+                below = above;
+                above = task_above(x, above);
         }
         return 0;
+}
+
+static int link_families(Pass *x) {
+        int r = 0;
+
+        for (size_t i = 0; i < x->n_procs && r >= 0; i++) {
+                const Proc *p = x->procs + i;
+
+                if (!p->stat.kernel && !p->launcher && (!p->ignored || p->candidate))
+                        r = link_up(x, p);
+        }
+        return r;
 }
 
 /* A pod's request and a group's quota are for all ranks in it: each is owed its share. */

@@ -339,8 +339,11 @@ static void test_pid_wins(void **state) {
         test_job(&j, MATCH_PID, NULL, &pid);
         read_once(root, &(TaskReadParams){ .jobs = j.list, .n_jobs = 1 }, s);
         assert_int_equal(task(s, 1000)->parent_task, 0);
+        assert_int_equal(task(s, 1000)->rank, -1); /* its RANK=0 is the pod's */
         assert_int_equal(task(s, 1103)->parent_task, 1000);
         assert_string_equal(task(s, 1103)->job, "train"); /* its family's */
+        assert_int_equal(task(s, 1000)->n_children, 0); /* they are ranks by themselves */
+        assert_int_equal(task(s, 1101)->n_children, 1);
         assert_null(task(s, 2000)->job);
 }
 
@@ -380,6 +383,35 @@ static void test_extra(void **state) {
         assert_string_equal(task(s, 1101)->job, "train");
         assert_null(snapshot_task(s, 1202)); /* noted because it was placed with its rank: still its child */
         assert_int_equal(task(s, 1101)->n_children, 1);
+}
+
+/* A holder that another program of the rank started is a task, and goes along with the rank; so do its own children. */
+static void test_holder_below(void **state) {
+        _cleanup_free_ char *root = host("slurm");
+        _cleanup_(snapshot_freep) Snapshot *s = snapshot("0-63", 2);
+        const Process extra[] = { { 490, 4900 } };
+        const char *const jobs[] = { "outer" };
+        pid_t pid = 501;
+        TestJob j;
+
+        add_devices(s, "cambricon", 2);
+        test_job(&j, MATCH_PID, NULL, &pid);
+        read_once(root, &(TaskReadParams){ .extra = extra, .extra_jobs = jobs, .n_extra = 1, .jobs = j.list, .n_jobs = 1 }, s);
+        assert_int_equal(task(s, 500)->parent_task, 490);
+        assert_string_equal(task(s, 500)->job, "outer");
+        assert_int_equal(task(s, 501)->parent_task, 490);
+        assert_null(task(s, 501)->job); /* another job asks for it */
+        assert_int_equal(task(s, 490)->n_children, 0); /* both have ranks, which 490 has not */
+
+        _cleanup_(snapshot_freep) Snapshot *k = snapshot("0-63", 2);
+        const Process parent[] = { { 1202, 100302 } };
+        _cleanup_free_ char *pods = host("k8s");
+        pid_t loader = 1201;
+        test_job(&j, MATCH_PID, NULL, &loader);
+        j.job.name = (char *) "outer";
+        read_once(pods, &(TaskReadParams){ .extra = parent, .extra_jobs = jobs, .n_extra = 1, .jobs = j.list, .n_jobs = 1 }, k);
+        assert_int_equal(task(k, 1201)->parent_task, 1100);
+        assert_string_equal(task(k, 1202)->job, "outer");
 }
 
 static void test_slurm(void **state) {
@@ -728,6 +760,7 @@ int main(void) {
                 cmocka_unit_test(test_pid_wins),
                 cmocka_unit_test(test_match_kinds),
                 cmocka_unit_test(test_extra),
+                cmocka_unit_test(test_holder_below),
                 cmocka_unit_test(test_slurm),
                 cmocka_unit_test(test_hygon),
                 cmocka_unit_test(test_live_threads),
