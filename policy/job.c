@@ -142,9 +142,9 @@ static int section_of(const Job *j, const Task *t, size_t *ret_order) {
         for (size_t k = 0; k < j->n_ranks; k++) {
                 const Ranks *r = j->ranks + k;
 
-                if (named && (!t->ranks || (r->name && streq(r->name, t->ranks))))
+                if (named && t->ranks && r->name && streq(r->name, t->ranks))
                         return (int) k;
-                if (!named && !t->job && r->match && match_task(r->match, t)) {
+                if ((named ? !t->ranks : !t->job) && r->match && match_task(r->match, t)) {
                         if (r->match->kind == MATCH_PID)
                                 for (size_t i = 0; i < r->match->n_pids; i++)
                                         if (r->match->pids[i] == t->pid)
@@ -152,7 +152,7 @@ static int section_of(const Job *j, const Task *t, size_t *ret_order) {
                         return (int) k;
                 }
         }
-        /* Named by a record or the journal, but for a section that the job no longer has. */
+        /* Named by a record, the journal or run, without a section, or with one that the job no longer has. */
         return named ? 0 : -1;
 }
 
