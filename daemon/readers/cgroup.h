@@ -7,18 +7,24 @@
 typedef enum CgroupMode { CGROUP_NONE, CGROUP_V1, CGROUP_HYBRID, CGROUP_V2 } CgroupMode;
 extern const char *const cgroup_mode_names[];
 
-typedef enum CgroupTree { /* the hierarchies that are read */
-        CGROUP_CPUSET, CGROUP_CPU, CGROUP_MEMORY, CGROUP_SYSTEMD, CGROUP_UNIFIED, _CGROUP_TREE_MAX
+/* The hierarchies that are read. */
+typedef enum CgroupTree {
+        CGROUP_CPUSET,
+        CGROUP_CPU,
+        CGROUP_MEMORY,
+        CGROUP_SYSTEMD,
+        CGROUP_UNIFIED,
+        _CGROUP_TREE_MAX
 } CgroupTree;
 
 typedef struct Cgroups { /* mounts, found once through /proc/self/mountinfo */
         CgroupMode mode;
-        char *cpuset;  /* mount of the v1 cpuset controller; NULL when on the unified hierarchy */
-        char *cpu;     /* v1 cpu */
-        char *memory;  /* v1 memory */
-        char *systemd; /* v1 name=systemd */
-        char *unified; /* cgroup2 mount; NULL none */
-        bool unified_cpuset; /* the cpuset controller is on the unified hierarchy */
+        char *cpuset;                  /* mount of the v1 cpuset controller; NULL when on the unified hierarchy */
+        char *cpu;                     /* v1 cpu */
+        char *memory;                  /* v1 memory */
+        char *systemd;                 /* v1 name=systemd */
+        char *unified;                 /* cgroup2 mount; NULL none */
+        bool unified_cpuset;           /* the cpuset controller is on the unified hierarchy */
         char *shown[_CGROUP_TREE_MAX]; /* what each mount shows of its hierarchy: "/", in a container often deeper */
 } Cgroups;
 
@@ -27,10 +33,10 @@ int cgroups_read(const char *root, Cgroups *ret);
 void cgroups_done(Cgroups *c);
 
 typedef struct CgroupInfo {
-        char *path;        /* as in Task.cgroup */
-        Bitset cpus, mems; /* effective cpuset; empty when there is no cpuset controller */
-        double request;    /* CPUs promised: a pod's cpu.shares or cpu.weight, a Slurm step's cpuset; NAN unknown */
-        double quota;      /* CPUs: the tightest cpu.max / cfs_quota of it and its ancestors; NAN none */
+        char *path;          /* as in Task.cgroup */
+        Bitset cpus, mems;   /* effective cpuset; empty when there is no cpuset controller */
+        double request;      /* CPUs promised: a pod's cpu.shares or cpu.weight, a Slurm step's cpuset; NAN unknown */
+        double quota;        /* CPUs: the tightest cpu.max / cfs_quota of it and its ancestors; NAN none */
         uint64_t memory_max; /* bytes; UINT64_MAX none */
         char *memory_directory; /* its group in the tree that accounts memory; NULL none */
         char *owner;
@@ -51,5 +57,6 @@ int kubelet_reserved(const char *root, Bitset *ret, char **ret_reason);
 /* Pure parts, for tests and the fuzzer. */
 int cgroups_parse_mountinfo(const char *text, const char *root, Cgroups *ret);
 int cgroup_parse_pid(const char *text, char *paths[_CGROUP_TREE_MAX]); /* /proc/PID/cgroup; caller frees each */
-int cgroup_parse_numa_stat(const char *text, uint64_t page_size, const Topology *t, uint64_t *bytes); /* v1 pages, v2 bytes */
+/* v1 counts pages, v2 bytes. */
+int cgroup_parse_numa_stat(const char *text, uint64_t page_size, const Topology *t, uint64_t *bytes);
 int kubelet_parse_state(const char *state, const char *kubelet_config, Bitset *ret, char **ret_reason);

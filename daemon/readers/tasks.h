@@ -17,11 +17,11 @@ DEFINE_CLEANUP(TaskReader *, task_reader_free);
 const Cgroups *task_reader_cgroups(const TaskReader *r);
 
 typedef struct TaskReadParams {
-        char *const *node_globs;   /* compute device nodes beside those of the snapshot's devices */
-        char *const *ignore;       /* comm globs that never are tasks: npu-smi, exporters, device plugins */
-        const Job *const *jobs;    /* whose Match= is asked */
+        char *const *node_globs; /* compute device nodes beside those of the snapshot's devices */
+        char *const *ignore;     /* comm globs that never are tasks: npu-smi, exporters, device plugins */
+        const Job *const *jobs;  /* whose Match= is asked */
         size_t n_jobs;
-        const Process *extra;      /* always included when alive (run, the undo journal's) */
+        const Process *extra;          /* always included when alive (run, the undo journal's) */
         const char *const *extra_jobs; /* the job each extra belongs to, by index; entries may be NULL */
         size_t n_extra;
 } TaskReadParams;
@@ -32,8 +32,8 @@ int tasks_read(TaskReader *r, const TaskReadParams *p, Snapshot *s);
 /* Identity and threads, for enforcement. -ESRCH when gone. */
 int process_start_time(pid_t pid, uint64_t *ret);
 int process_parent(pid_t pid, pid_t *ret);
-int process_threads(pid_t pid, pid_t **ret, size_t *ret_n);            /* caller frees; -ESRCH */
-int process_is(pid_t pid, uint64_t start_time);                        /* 1 the same, 0 gone or reused */
+int process_threads(pid_t pid, pid_t **ret, size_t *ret_n); /* caller frees; -ESRCH */
+int process_is(pid_t pid, uint64_t start_time);             /* 1 the same, 0 gone or reused */
 int process_uid(pid_t pid, uid_t *ret);
 /* numa_maps, on demand: bytes by topology node index, caller frees. 1 when the budget ran out: *ret is what was seen. */
 int process_memory_by_node(pid_t pid, const Topology *t, uint64_t budget_usec, uint64_t **ret);
