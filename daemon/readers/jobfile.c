@@ -235,6 +235,9 @@ static int read_ranks(JobReader *r, const IniSection *section) {
                 return reader_fail(r, section->line, "[Ranks NAME] takes one name");
         if (section->args && !name_is_valid(section->args[0]))
                 return reader_fail(r, section->line, "[Ranks %.70s]: the name is " NAME_RULE, section->args[0]);
+        if (r->job->n_ranks == JOB_RANKS_MAX)
+                return reader_fail(r, section->line, "more than %u [Ranks] sections, and each has a rank",
+                                   JOB_RANKS_MAX);
         v = realloc(r->job->ranks, (r->job->n_ranks + 1) * sizeof(*v));
         if (!v)
                 return -ENOMEM;
