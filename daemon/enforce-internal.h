@@ -35,15 +35,21 @@ typedef struct Thread {
 
 int thread_read(const Identity *i, pid_t tid, Thread *ret); /* -ESRCH: not a thread of it any more */
 
-typedef struct Threads { /* walk over a process's threads until a pass finds no new one */
-        pid_t *known;    /* sorted */
+/*
+ * Walk over a process's threads, for a caller that changes masks as it goes: a thread that was being born while its
+ * parent was changed shows only later, and the kernel's listing may skip threads while others end. So after a change
+ * the walk goes on until two listings in a row were whole and brought nothing new; without one, one is enough.
+ */
+typedef struct Threads {
+        pid_t *known; /* sorted */
         size_t n_known;
         pid_t *fresh; /* found by the last threads_next() */
         size_t n_fresh;
-        unsigned n_passes;
+        unsigned n_passes, n_quiet;
+        bool changed; /* by the caller: a mask was written */
 } Threads;
 
-int threads_next(Threads *t, pid_t pid); /* 1 there are new ones; 0 done; -ELOOP they keep coming; -ESRCH */
+int threads_next(Threads *t, pid_t pid); /* 1 look at fresh (may be none); 0 done; -ELOOP they keep coming; -ESRCH */
 bool threads_known(const Threads *t, pid_t tid);
 void threads_done(Threads *t);
 

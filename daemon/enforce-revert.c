@@ -145,7 +145,7 @@ static int restore_born_thread(Restore *s, const Identity *i, pid_t tid) {
 }
 
 static int restore_born_threads(Restore *s, const Identity *i) {
-        _cleanup_(threads_done) Threads threads = {};
+        _cleanup_(threads_done) Threads threads = { .changed = true };
         int r;
 
         while ((r = threads_next(&threads, i->process.pid)) > 0)

@@ -90,16 +90,23 @@ static int threads_learn(Threads *t) {
         return 0;
 }
 
-int threads_next(Threads *t, pid_t pid) {
+/* How many threads there are, to tell a listing that skipped some. */
+static size_t threads_count(pid_t pid) {
+        _cleanup_free_ char *text = NULL;
+        char path[32];
+        ProcStat st;
+
+        (void) snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+        if (read_file_at(AT_FDCWD, path, 4096, &text, NULL) < 0 || proc_parse_stat(text, &st) < 0)
+                return 0;
+        return st.threads;
+}
+
+static int threads_list(Threads *t, pid_t pid) {
         _cleanup_free_ pid_t *all = NULL;
         size_t n, n_fresh = 0;
-        int r = threads_learn(t);
+        int r = process_threads(pid, &all, &n);
 
-        if (r < 0)
-                return r;
-        if (t->n_passes++ == THREAD_PASSES_MAX)
-                return -ELOOP;
-        r = process_threads(pid, &all, &n);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < n; i++)
@@ -107,7 +114,25 @@ int threads_next(Threads *t, pid_t pid) {
                         all[n_fresh++] = all[i];
         t->fresh = TAKE_PTR(all);
         t->n_fresh = n_fresh;
-        return n_fresh > 0;
+        if (n_fresh > 0 || n < threads_count(pid))
+                t->n_quiet = 0;
+        else
+                t->n_quiet++;
+        return 1;
+}
+
+int threads_next(Threads *t, pid_t pid) {
+        int r = threads_learn(t);
+
+        if (r < 0)
+                return r;
+        if (t->n_quiet == 2 || (t->n_passes > 0 && !t->changed))
+                return 0;
+        if (t->n_passes++ == THREAD_PASSES_MAX)
+                return -ELOOP;
+        if (t->n_quiet > 0)
+                (void) sched_yield(); /* let the one that is being born appear */
+        return threads_list(t, pid);
 }
 
 void threads_done(Threads *t) {

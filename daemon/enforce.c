@@ -137,26 +137,38 @@ static int apply_thread(Pass *p, pid_t tid) {
 
 static void forget_dead_threads(const Pass *p, const Threads *threads) {
         const UndoEntry *entries;
+        Thread t;
         size_t n;
 
         entries = undo_entries(p->e->undo, &n);
         for (size_t i = 0; i < n; i++)
                 if (entries[i].type == UNDO_AFFINITY && entries[i].process.pid == p->identity.process.pid &&
-                    !threads_known(threads, entries[i].tid))
+                    !threads_known(threads, entries[i].tid) && thread_read(&p->identity, entries[i].tid, &t) == -ESRCH)
                         (void) undo_forget(p->e->undo, &entries[i]);
+}
+
+static int apply_fresh(Pass *p, Threads *threads) {
+        unsigned written = p->o->n_written;
+
+        for (size_t i = 0; i < threads->n_fresh; i++) {
+                int r = apply_thread(p, threads->fresh[i]);
+
+                if (r < 0)
+                        return r;
+        }
+        threads->changed |= p->o->n_written > written;
+        return 0;
 }
 
 static int apply_threads(Pass *p) {
         _cleanup_(threads_done) Threads threads = {};
-        int r;
+        int r, k;
 
-        while ((r = threads_next(&threads, p->identity.process.pid)) > 0)
-                for (size_t i = 0; i < threads.n_fresh; i++) {
-                        int k = apply_thread(p, threads.fresh[i]);
-
-                        if (k < 0)
-                                return k;
-                }
+        while ((r = threads_next(&threads, p->identity.process.pid)) > 0) {
+                k = apply_fresh(p, &threads);
+                if (k < 0)
+                        return k;
+        }
         if (r == -ELOOP)
                 return strv_extendf(
                         &p->o->messages,

@@ -67,13 +67,27 @@ static void foreign_remove(Worker *w) {
         assert_int_equal(access(foreign, F_OK), -1);
 }
 
+/* Its path in the hierarchy that has cpuset, as /proc/PID/cgroup says (on the unified one /proc/PID/cpuset names the
+ * nearest group that has the controller, which systemd takes away as it pleases). */
 static char *cpuset_path_of(pid_t pid) {
-        char path[40];
-        char *line = NULL;
+        char path[40], line[4096], *found = NULL;
+        FILE *file;
 
-        (void) snprintf(path, sizeof(path), "/proc/%d/cpuset", pid);
-        assert_int_equal(read_line_at(AT_FDCWD, path, &line), 0);
-        return line;
+        (void) snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
+        file = fopen(path, "re");
+        assert_non_null(file);
+        while (fgets(line, sizeof(line), file)) {
+                line[strcspn(line, "\n")] = '\0';
+                if (strncmp(line, "0::", 3) == 0 && !found)
+                        found = strdup(line + 3);
+                if (strstr(line, ":cpuset:")) {
+                        free(found);
+                        found = strdup(strstr(line, ":cpuset:") + 8);
+                        break;
+                }
+        }
+        (void) fclose(file);
+        return found;
 }
 
 static void assert_cpuset_path(pid_t pid, const char *path) {
