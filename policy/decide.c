@@ -4,7 +4,7 @@
  *   1. fit tasks to ranks                      ranks_match
  *   2. candidates, sizes, what cannot be       placement_new
  *   3. the model, solved from where things are placement_build, qubo_solve
- *   4. leave alone, unless clearly better      prefer_current
+ *   4. leave alone, unless clearly better      prefer_stay
  *   5. bits -> plan with its energy by term    fill_plan
  */
 #include "policy/decide.h"
@@ -30,7 +30,6 @@ typedef struct Decision { /* what the steps hand on; everything owned here */
         Placement *placement;
         Qubo *qubo;
         SolveResult result;
-        uint8_t *current; /* bits of "leave alone", NULL when some rank has nowhere it is */
         uint32_t *chosen;
         size_t n_chosen;
         Plan *plan;
@@ -41,7 +40,6 @@ static void decision_done(Decision *d) {
         placement_free(d->placement);
         qubo_free(d->qubo);
         solve_result_done(&d->result);
-        free(d->current);
         free(d->chosen);
         plan_free(d->plan);
 }
@@ -70,6 +68,7 @@ static int solve(Decision *d, const Solver *solver, char **ret_message) {
                 .stop = p->stop,
                 .threads = p->threads,
         };
+        _cleanup_free_ uint8_t *start = NULL;
         int r;
 
         r = placement_build(d->placement, &d->qubo);
@@ -80,31 +79,31 @@ static int solve(Decision *d, const Solver *solver, char **ret_message) {
         if (solver->fits && !solver->fits(d->qubo))
                 return text_fail(-EINVAL, ret_message, "Solver %s does not take a model of %u variables; use auto",
                                  solver->name, d->qubo->n);
-        d->current = malloc(MAX(d->qubo->n, 1U));
-        if (!d->current)
+        start = malloc(MAX(d->qubo->n, 1U));
+        if (!start)
                 return -ENOMEM;
-        if (placement_current(d->placement, d->current))
-                sp.start = d->current;
-        else {
-                free(d->current);
-                d->current = NULL;
-        }
+        if (placement_stay(d->placement, NULL, start))
+                sp.start = start;
         return qubo_solve(d->qubo, solver, &sp, &d->result);
 }
 
 /* A new plan must beat "leave everything as it is" by more than what moving costs (that is in its energy: the move
  * term) and than a share of the energy before: a difference that small is noise in the prices. */
-static void prefer_current(Decision *d) {
+static int prefer_stay(Decision *d) {
+        _cleanup_free_ uint8_t *stay = malloc(MAX(d->qubo->n, 1U));
         int64_t before;
 
-        if (!d->current)
-                return;
-        before = qubo_energy(d->qubo, d->current);
+        if (!stay)
+                return -ENOMEM;
+        if (!placement_stay(d->placement, d->result.x, stay))
+                return 0;
+        before = qubo_energy(d->qubo, stay);
         if ((double) (before - d->result.energy) <= d->params->hysteresis * fabs((double) before)) {
                 d->result.proved = d->result.proved && d->result.energy == before;
                 d->result.energy = before;
-                memcpy(d->result.x, d->current, d->qubo->n);
+                memcpy(d->result.x, stay, d->qubo->n);
         }
+        return 0;
 }
 
 static int fill_mems(const Placement *p, const PlacementRank *k, const Block *b, Bitset *ret) {
@@ -226,7 +225,7 @@ static int fill_energies(Decision *d) {
                 return -ENOMEM;
         plan->energy.known = true;
         placement_energy(d->placement, d->chosen, d->n_chosen, plan->energy.terms, &plan->energy.total);
-        n = placement_current_chosen(d->placement, before);
+        n = placement_present(d->placement, d->result.x, before);
         plan->energy_before.known = n > 0;
         placement_energy(d->placement, before, n, plan->energy_before.terms, &plan->energy_before.total);
 
@@ -308,8 +307,8 @@ static int decide_steps(Decision *d, const Solver *solver, const Job *const *job
         r = solve(d, solver, ret_message);
         if (r < 0)
                 return r;
-        prefer_current(d);
-        return fill_plan(d);
+        r = prefer_stay(d);
+        return r < 0 ? r : fill_plan(d);
 }
 
 int decide(const Snapshot *s, const Job *const *jobs, size_t n_jobs, const DecideParams *p, Plan **ret,

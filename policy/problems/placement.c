@@ -141,7 +141,7 @@ static int make_ranks(Placement *p, const RankList *ranks, bool confine) {
                 r->rank = ranks->ranks + i;
                 r->min = MAX(r->rank->section->min_cpus, 1U);
                 r->want = r->rank->section->cpus;
-                r->current_device = r->current_block = -1;
+                r->current_device = r->current_block = r->present_block = -1;
                 rank_memory_and_power(p->snapshot, r);
                 q = rank_allowed(p->snapshot, r, confine);
                 if (q < 0)
@@ -238,6 +238,35 @@ static int make_traffic(Placement *p, const Job *const *jobs, size_t n_jobs, cha
         return 0;
 }
 
+/* Present places that are no choice (too wide, partly offline) still have a price: the energy before. */
+static int make_present(Placement *p) {
+        p->n_variables = p->n_candidates;
+        for (unsigned i = 0; i < p->n_ranks; i++) {
+                _cleanup_(bitset_done) Bitset cpus = BITSET_EMPTY;
+                PlacementRank *r = p->ranks + i;
+                Candidate *c;
+                unsigned block;
+                int q;
+
+                r->present_block = r->current_block;
+                if (!r->rank->task || r->current_block >= 0)
+                        continue;
+                q = bitset_copy(&cpus, &r->rank->task->cpus);
+                if (q < 0)
+                        return q;
+                bitset_and(&cpus, &p->snapshot->topology->online);
+                if (bitset_isempty(&cpus))
+                        continue;
+                q = blocks_add(p, &cpus, &block);
+                c = q < 0 ? NULL : placement_add_candidate(p);
+                if (!c)
+                        return -ENOMEM;
+                *c = (Candidate){ .kind = CANDIDATE_CPUS, .rank = i, .block = block, .current = true };
+                r->present_block = (int) (c - p->candidates);
+        }
+        return 0;
+}
+
 static int make_overlap(Placement *p) {
         p->overlap = calloc(MAX((size_t) p->n_blocks * p->n_blocks, (size_t) 1), sizeof(double));
         if (!p->overlap)
@@ -270,6 +299,8 @@ int placement_new(const Snapshot *s, const RankList *ranks, const Job *const *jo
                 r = device_sets_make(p);
         if (r >= 0 && !p->causes)
                 r = blocks_make(p, &blocks, add_block);
+        if (r >= 0)
+                r = make_present(p);
         if (r >= 0)
                 r = make_overlap(p);
         if (r < 0)
@@ -334,11 +365,11 @@ static bool same_group(const Candidate *a, const Candidate *b) {
 static int collect_prices(const Placement *p, Coefficients *c) {
         int r;
 
-        for (uint32_t i = 0; i < p->n_candidates; i++) {
+        for (uint32_t i = 0; i < p->n_variables; i++) {
                 r = coefficient_add(c, i, i, unary_price(p, p->candidates + i));
                 if (r < 0)
                         return r;
-                for (uint32_t j = i + 1; j < p->n_candidates; j++) {
+                for (uint32_t j = i + 1; j < p->n_variables; j++) {
                         const Candidate *a = p->candidates + i, *b = p->candidates + j;
 
                         if (same_group(a, b) || (a->kind != b->kind && a->rank != b->rank))
@@ -384,7 +415,7 @@ int placement_build(Placement *p, Qubo **ret) {
         if (r < 0)
                 return r;
         p->scale = choose_scale(c.largest);
-        r = qubo_builder_new(p->n_candidates, &b);
+        r = qubo_builder_new(p->n_variables, &b);
         if (r >= 0)
                 r = add_groups(p, b);
         for (size_t i = 0; i < c.n && r >= 0; i++) {
@@ -419,37 +450,57 @@ void placement_energy(const Placement *p, const uint32_t *chosen, size_t n, doub
                 *ret_total += terms[t];
 }
 
-bool placement_current(const Placement *p, uint8_t *x) {
-        memset(x, 0, p->n_candidates);
+static bool stay_group(const uint8_t *base, uint8_t *x, uint32_t first, uint32_t n, int current) {
+        if (n == 0)
+                return true;
+        if (current < 0)
+                return base != NULL;
+        memset(x + first, 0, n);
+        x[current] = 1;
+        return true;
+}
+
+bool placement_stay(const Placement *p, const uint8_t *base, uint8_t *x) {
+        bool any = false;
+
+        if (base)
+                memcpy(x, base, p->n_variables);
+        else
+                memset(x, 0, p->n_variables);
         for (unsigned i = 0; i < p->n_ranks; i++) {
                 const PlacementRank *r = p->ranks + i;
 
-                if (r->current_block < 0 || (r->n_device_candidates > 0 && r->current_device < 0))
+                if (r->rank->task && r->current_block < 0)
                         return false;
-                x[r->current_block] = 1;
-                if (r->n_device_candidates > 0)
-                        x[r->current_device] = 1;
+                any = any || r->rank->task;
+                if (!stay_group(base, x, r->first_block, r->n_block_candidates, r->current_block) ||
+                    !stay_group(base, x, r->first_device, r->n_device_candidates, r->current_device))
+                        return false;
         }
-        return p->n_ranks > 0;
-}
-
-size_t placement_current_chosen(const Placement *p, uint32_t *chosen) {
-        size_t n = 0;
-
-        for (unsigned i = 0; i < p->n_ranks; i++) {
-                if (p->ranks[i].current_block >= 0)
-                        chosen[n++] = (uint32_t) p->ranks[i].current_block;
-                if (p->ranks[i].current_device >= 0)
-                        chosen[n++] = (uint32_t) p->ranks[i].current_device;
-        }
-        return n;
+        return any;
 }
 
 size_t placement_chosen(const Placement *p, const uint8_t *x, uint32_t *chosen) {
         size_t n = 0;
 
-        for (uint32_t i = 0; i < p->n_candidates; i++)
+        for (uint32_t i = 0; i < p->n_variables; i++)
                 if (x[i])
                         chosen[n++] = i;
         return n;
+}
+
+size_t placement_present(const Placement *p, const uint8_t *solution, uint32_t *chosen) {
+        size_t n = placement_chosen(p, solution, chosen);
+        bool any = false;
+
+        for (size_t i = 0; i < n; i++) {
+                const Candidate *c = p->candidates + chosen[i];
+                const PlacementRank *r = p->ranks + c->rank;
+                int present = c->kind == CANDIDATE_CPUS ? r->present_block : r->current_device;
+
+                any = any || (c->kind == CANDIDATE_CPUS && present >= 0);
+                if (present >= 0)
+                        chosen[i] = (uint32_t) present;
+        }
+        return any ? n : 0;
 }

@@ -55,7 +55,8 @@ typedef struct PlacementRank {
         double power;                               /* W that it makes its device draw, relative to 300 W */
         uint32_t first_device, n_device_candidates; /* its one-hot groups: variables; n 0: no such group */
         uint32_t first_block, n_block_candidates;
-        int current_device, current_block; /* variables, or -1 */
+        int current_device, current_block; /* variables of "stay as it is", or -1 */
+        int present_block; /* candidate for where its process is, also when it cannot stay there; or -1 */
 } PlacementRank;
 
 typedef struct Other { /* a foreign task, or one of a job that is not asked: it stays where it is */
@@ -74,8 +75,8 @@ typedef struct Placement {
         unsigned n_blocks;
         unsigned **device_sets; /* owned storage of Candidate.devices */
         size_t n_device_sets;
-        Candidate *candidates; /* by variable */
-        uint32_t n_candidates;
+        Candidate *candidates; /* the variables, and behind them present places that are no choice */
+        uint32_t n_candidates, n_variables;
         double *overlap;   /* n_blocks x n_blocks: CPUs shared, per CPU of demand of each side */
         double *traffic;   /* n_ranks x n_ranks, bytes/s both ways; NULL none */
         double *link_time; /* n_devices x n_devices: seconds per byte */
@@ -123,8 +124,10 @@ void placement_energy(const Placement *p, const uint32_t *chosen, size_t n, doub
 /* What one chosen variable costs beside the others: its unary prices and, times `share`, those of its pairs. */
 void placement_share(const Placement *p, uint32_t variable, const uint32_t *chosen, size_t n, double share,
                      double *terms);
-/* The bits of "leave everything as it is": false when some group has no current candidate. */
-bool placement_current(const Placement *p, uint8_t *x);
-/* Only the groups whose rank has a process: for the energy before. Returns their number. */
-size_t placement_current_chosen(const Placement *p, uint32_t *chosen);
+/* "Leave everything as it is": base (a solution, or NULL) with each group that has a current candidate set to it. False
+ * when nothing runs, a running rank cannot stay, or base is NULL and some group has no current candidate. */
+bool placement_stay(const Placement *p, const uint8_t *base, uint8_t *x);
+/* Where everything is now, as a list for placement_energy(): the solution with each running rank at its present place.
+ * Returns the number of entries, 0 when nothing runs. */
+size_t placement_present(const Placement *p, const uint8_t *solution, uint32_t *chosen);
 size_t placement_chosen(const Placement *p, const uint8_t *x, uint32_t *chosen);

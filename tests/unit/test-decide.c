@@ -276,6 +276,20 @@ static void what_is_good_stays(void **state) {
                 assert_true(bitset_equal(&again->tasks[i].cpus, &first->tasks[i].cpus));
 }
 
+/* Workers that may use more than they were given have an energy before, though they cannot stay as they are. */
+static void unpinned_workers_are_priced(void **state) {
+        _cleanup_(snapshot_freep) Snapshot *s = kunpeng_snapshot();
+        _cleanup_(job_freep) Job *j = fixture_job("task", 2, 4, "ascend", 1);
+        _cleanup_(plan_freep) Plan *p = NULL;
+
+        for (pid_t pid = 1; pid <= 2; pid++)
+                fixture_task(s, pid, "0-127", "0-127")->job = strdup("task");
+        p = fixture_decide(s, &j, 1, "auto");
+        assert_true(p->changed && p->energy_before.known);
+        assert_true(p->energy_before.total > p->energy.total);
+        assert_int_equal(bitset_weight(&p->tasks[0].cpus), 4);
+}
+
 static void terms_add_up(void **state) {
         _cleanup_(snapshot_freep) Snapshot *s = kunpeng_snapshot();
         _cleanup_(job_freep) Job *j = fixture_job("train", 6, 9, "ascend", 1);
@@ -333,6 +347,7 @@ int main(void) {
                 cmocka_unit_test(min_cpus_that_cannot_be_had),
                 cmocka_unit_test(explicit_cpus_may_straddle),
                 cmocka_unit_test(what_is_good_stays),
+                cmocka_unit_test(unpinned_workers_are_priced),
                 cmocka_unit_test(terms_add_up),
                 cmocka_unit_test(random_machines_hold_the_invariants),
         };
