@@ -43,6 +43,9 @@ __attribute__((__format__(__printf__, 3, 4))) static int bad(const Object *o, co
         va_end(ap);
         if (r < 0)
                 return -ENOMEM;
+        for (char *p = what; *p; p++) /* a string of theirs may be quoted in it */
+                if ((unsigned char) *p < ' ' || *p == 0x7f)
+                        *p = '?';
         return text_fail(-EBADMSG, o->message, "%s%s%s: %s", o->where, *o->where && *key ? "." : "", key, what);
 }
 
@@ -208,6 +211,9 @@ static int read_device(Input *in, const Object *o) {
             (r = take_real(o, "power", 0, 1e6, &d->power)) < 0 || (r = take_real(o, "price", 0, 1e9, &d->price)) < 0 ||
             (r = take_enum(o, "health", health_names, &health)) < 0 || (r = take_strings(o, "nodes", &d->nodes)) < 0)
                 return r;
+        if (!name_is_valid(d->name) || !name_is_valid(d->kind))
+                return bad(o, name_is_valid(d->name) ? "kind" : "name", "\"%.100s\" is not allowed; " NAME_RULE " are",
+                           name_is_valid(d->name) ? d->kind : d->name);
         if (json_object_get(in->names, d->name))
                 return bad(o, "name", "\"%.100s\" is there twice", d->name);
         if (node >= 0) {

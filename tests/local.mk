@@ -115,12 +115,16 @@ tests_helpers_bus_flood_SOURCES = tests/helpers/bus-flood.c
 tests_helpers_bus_flood_LDADD = $(SYSTEMD_LIBS)
 TESTS += tests/bats/daemon.bats
 EXTRA_DIST += tests/bats/daemon.bats tests/bats/helpers.bash
+check_PROGRAMS += tests/unit/test-jobs
+tests_unit_test_jobs_SOURCES = tests/unit/test-jobs.c
+tests_unit_test_jobs_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-jobs
 
 # Processes, control groups, kubelet: recorded hosts in tests/data/proc, and live processes of the test's own
 check_PROGRAMS += tests/unit/test-cgroup tests/unit/test-tasks
 tests_unit_test_cgroup_SOURCES = tests/unit/test-cgroup.c
 tests_unit_test_cgroup_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
-tests_unit_test_tasks_SOURCES = tests/unit/test-tasks.c
+tests_unit_test_tasks_SOURCES = tests/unit/test-tasks.c tests/unit/recorded-host.h
 tests_unit_test_tasks_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
 TESTS += tests/unit/test-cgroup tests/unit/test-tasks
 
@@ -148,7 +152,14 @@ TESTS += tests/bats/ctl.bats tests/bats/man.bats
 EXTRA_DIST += tests/bats/ctl.bats tests/bats/man.bats
 
 # Machines and records
-check_PROGRAMS += tests/unit/test-machine
+check_PROGRAMS += tests/unit/test-machine tests/unit/test-record
 tests_unit_test_machine_SOURCES = tests/unit/test-machine.c
 tests_unit_test_machine_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
-TESTS += tests/unit/test-machine
+tests_unit_test_record_SOURCES = tests/unit/test-record.c
+tests_unit_test_record_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-machine tests/unit/test-record
+check_PROGRAMS += tests/fuzz/fuzz-record tests/fuzz/fuzz-xml
+tests_fuzz_fuzz_record_SOURCES = tests/fuzz/fuzz-record.c $(fuzz_main)
+tests_fuzz_fuzz_record_LDADD = libpolicy.la libcommon.la
+tests_fuzz_fuzz_xml_SOURCES = tests/fuzz/fuzz-xml.c $(fuzz_main)
+tests_fuzz_fuzz_xml_LDADD = libreaders.la libpolicy.la libcommon.la

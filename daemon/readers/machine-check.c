@@ -61,7 +61,12 @@ __attribute__((__format__(__printf__, 2, 3))) static int refuse(const Scan *s, c
         va_start(ap, format);
         r = vasprintf(&what, format, ap);
         va_end(ap);
-        return r < 0 ? -ENOMEM : text_fail(-EBADMSG, s->message, "%s:%u: %s", s->label, s->line, what);
+        if (r < 0)
+                return -ENOMEM;
+        for (char *p = what; *p; p++) /* a value of theirs may be quoted in it */
+                if ((unsigned char) *p < ' ')
+                        *p = '?';
+        return text_fail(-EBADMSG, s->message, "%s:%u: %s", s->label, s->line, what);
 }
 
 static int buffer_add(Buffer *b, const char *s, size_t n) {

@@ -30,7 +30,7 @@ char *machine_source_read(const MachineSource *s, const char *path);
  * plain form that hwloc's own parser takes. machine-check.c */
 int machine_check_xml(const char *label, const char *xml, size_t size, char **ret, size_t *ret_size, char **ret_message);
 
-/* Runs try(userdata) in a forked child with bounded memory and time and a silent stderr. -EBADMSG and a sentence when
- * it crashed, swelled or did not end; 0 else, also when it failed: done again here, it tells why. Costs the work twice,
- * so it is for outside files only. machine-guard.c */
-int machine_guard(const char *label, int (*try)(void *userdata), void *userdata, char **ret_message);
+/* Runs try(userdata) in a forked child with bounded memory and time and a silent stderr. 0 when it returned 0; else
+ * -EBADMSG and the sentence it gave, or one that says that it crashed, swelled or did not end. Costs the work twice, so
+ * it is for outside files only. machine-guard.c */
+int machine_guard(const char *label, int (*try)(void *userdata, char **ret_message), void *userdata, char **ret_message);

@@ -116,12 +116,10 @@ static int machine_load(const MachineSource *s, Topology **ret, char **ret_messa
         return r;
 }
 
-static int machine_try(void *userdata) {
-        Topology *t = NULL;
-        int r = machine_load(userdata, &t, NULL);
+static int machine_try(void *userdata, char **ret_message) {
+        Topology *t;
 
-        topology_free(t);
-        return r;
+        return machine_load(userdata, &t, ret_message); /* the process ends with it */
 }
 
 /* A thread's mask is what its creator wished, cut to the cpuset; a wish for everything shows the cpuset itself, also

@@ -584,15 +584,19 @@ static void test_bad_paths(void **state) {
         refuse_path(json, "JSON");
 }
 
-static int crash(void *userdata) {
+static int crash(void *userdata, char **ret_message) {
         abort();
 }
 
-static int swell(void *userdata) {
+static int swell(void *userdata, char **ret_message) {
         return -ENOMEM;
 }
 
-static int good(void *userdata) {
+static int refuse_it(void *userdata, char **ret_message) {
+        return text_fail(-EINVAL, ret_message, "it is %s", (const char *) userdata);
+}
+
+static int good(void *userdata, char **ret_message) {
         return 0;
 }
 
@@ -605,6 +609,8 @@ static void test_guard(void **state) {
         assert_non_null(strstr(message, "crashes"));
         assert_int_equal(machine_guard("x", swell, NULL, &message), -EBADMSG);
         assert_non_null(strstr(message, "MiB"));
+        assert_int_equal(machine_guard("x", refuse_it, "bad", &message), -EBADMSG);
+        assert_string_equal(message, "it is bad");
         free(message);
 }
 
