@@ -58,7 +58,6 @@ static void show_terms(const json_t *t, const json_t *all) {
         json_object_foreach((json_t *) terms, name, v) {
                 double value = json_number_value(v);
                 const PlacementTerm *term = term_by_name(name);
-                _cleanup_free_ char *first = NULL;
 
                 if (value == 0)
                         continue;
