@@ -90,35 +90,62 @@ static unsigned device_by_nodes(const NodeTable *t, const char *path, dev_t rdev
         return TOPOLOGY_NONE;
 }
 
-/* What the driver says: the render node's parent, Ascend's dev_id. */
-static bool driver_confirms(const NodeTable *t, const DeviceNode *n, const Device *d, bool *told) {
+static int driver_file(const NodeTable *t, const char *format, const char *name, char **ret) {
+        _cleanup_free_ char *below = NULL;
+
+        if (asprintf(&below, format, name) < 0)
+                return below = NULL, -ENOMEM;
+        *ret = path_join(t->root, below);
+        return *ret ? 0 : -ENOMEM;
+}
+
+static bool render_node_confirms(const NodeTable *t, const DeviceNode *n, const Device *d, bool *told) {
         _cleanup_free_ char *path = NULL;
         char target[PATH_MAX];
         ssize_t k;
 
+        if (driver_file(t, "/sys/class/drm/%s/device", base_name(n->path), &path) < 0)
+                return false;
+        k = readlink(path, target, sizeof(target) - 1);
+        if (k <= 0)
+                return false;
+        target[k] = '\0';
+        *told = true;
+        return streq(base_name(target), d->pci);
+}
+
+static bool davinci_confirms(const NodeTable *t, const DeviceNode *n, const Device *d, bool *told) {
+        _cleanup_free_ char *path = NULL;
+        uint64_t id;
+
+        if (driver_file(t, "/sys/bus/pci/devices/%s/dev_id", d->pci, &path) < 0 || read_u64_at(AT_FDCWD, path, &id) < 0)
+                return false;
+        *told = true;
+        return id == n->number;
+}
+
+static bool nvidia_confirms(const NodeTable *t, const DeviceNode *n, const Device *d, bool *told) {
+        _cleanup_free_ char *path = NULL, *text = NULL;
+        const char *minor;
+
+        if (driver_file(t, "/proc/driver/nvidia/gpus/%s/information", d->pci, &path) < 0 ||
+            read_file_at(AT_FDCWD, path, 1U << 16, &text, NULL) < 0 || !(minor = strstr(text, "Device Minor:")))
+                return false;
+        *told = true;
+        return strtoul(minor + strlen("Device Minor:"), NULL, 10) == n->number;
+}
+
+/* Does the driver say that this node is this device? *told: it says something at all. */
+static bool driver_confirms(const NodeTable *t, const DeviceNode *n, const Device *d, bool *told) {
+        const char *name = base_name(n->path);
+
         if (!d->pci)
                 return false;
-        if (strncmp(base_name(n->path), "renderD", 7) == 0) {
-                if (asprintf(&path, "%s/sys/class/drm/%s/device", t->root, base_name(n->path)) < 0)
-                        return path = NULL, false;
-                k = readlink(path, target, sizeof(target) - 1);
-                if (k <= 0)
-                        return false;
-                target[k] = '\0';
-                *told = true;
-                return streq(base_name(target), d->pci);
-        }
-        if (strncmp(base_name(n->path), "davinci", 7) == 0) {
-                uint64_t id;
-
-                if (asprintf(&path, "%s/sys/bus/pci/devices/%s/dev_id", t->root, d->pci) < 0)
-                        return path = NULL, false;
-                if (read_u64_at(AT_FDCWD, path, &id) < 0)
-                        return false;
-                *told = true;
-                return id == n->number;
-        }
-        return false;
+        if (strncmp(name, "renderD", 7) == 0)
+                return render_node_confirms(t, n, d, told);
+        if (strncmp(name, "davinci", 7) == 0)
+                return davinci_confirms(t, n, d, told);
+        return strncmp(name, "nvidia", 6) == 0 && nvidia_confirms(t, n, d, told);
 }
 
 static unsigned device_by_number(const NodeTable *t, const DeviceNode *n, unsigned first) {
@@ -142,7 +169,8 @@ static void find_device(const NodeTable *t, DeviceNode *n, unsigned first) {
         if (n->device != TOPOLOGY_NONE || !n->kind || n->number == UINT_MAX)
                 return;
         for (size_t i = 0; i < t->snapshot->n_devices; i++)
-                if (same_kind(n->kind, t->snapshot->devices[i].kind) && driver_confirms(t, n, t->snapshot->devices + i, &told)) {
+                if (same_kind(n->kind, t->snapshot->devices[i].kind) &&
+                    driver_confirms(t, n, t->snapshot->devices + i, &told)) {
                         n->device = (unsigned) i;
                         return;
                 }
@@ -211,12 +239,9 @@ static int add_glob(NodeTable *t, const char *pattern) {
         if (r < 0)
                 return r;
         switch (glob(full, GLOB_NOSORT, NULL, &g)) {
-        case 0:
-                break;
-        case GLOB_NOSPACE:
-                return -ENOMEM;
-        default:
-                return 0;
+        case 0: break;
+        case GLOB_NOSPACE: return -ENOMEM;
+        default: return 0;
         }
         for (size_t i = 0; i < g.gl_pathc && r >= 0; i++) {
                 struct stat st;
@@ -237,7 +262,8 @@ int node_table_read(const char *root, char *const *globs, const Snapshot *s, Nod
                         _cleanup_free_ char *full = path_join(root, *n);
                         struct stat st;
 
-                        r = full ? add_node(&t, *n, stat(full, &st) >= 0 && S_ISCHR(st.st_mode) ? st.st_rdev : 0) : -ENOMEM;
+                        r = full ? add_node(&t, *n, stat(full, &st) >= 0 && S_ISCHR(st.st_mode) ? st.st_rdev : 0)
+                                 : -ENOMEM;
                 }
         for (size_t i = 0; i < ELEMENTSOF(patterns) && r >= 0; i++)
                 r = add_glob(&t, patterns[i].glob);
@@ -294,12 +320,14 @@ static bool matches_globs(const NodeTable *t, const char *path) {
 
 /* Every process holds these; they are not worth a stat. */
 static bool is_common(const char *path) {
-        static const char *const common[] = { "/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/dev/full", "/dev/tty" };
+        static const char *const common[] = { "/dev/null",   "/dev/zero", "/dev/urandom",
+                                              "/dev/random", "/dev/full", "/dev/tty" };
 
         for (size_t i = 0; i < ELEMENTSOF(common); i++)
                 if (streq(path, common[i]))
                         return true;
-        return strncmp(path, "/dev/pts/", 9) == 0 || strncmp(path, "/dev/shm/", 9) == 0 || strncmp(path, "/dev/hugepages", 14) == 0;
+        return strncmp(path, "/dev/pts/", 9) == 0 || strncmp(path, "/dev/shm/", 9) == 0 ||
+               strncmp(path, "/dev/hugepages", 14) == 0;
 }
 
 static int add_device(Holding *h, unsigned device) {
@@ -440,14 +468,16 @@ static unsigned device_of_number(const NodeTable *t, const char *kind, unsigned 
         unsigned count = 0;
 
         for (size_t i = 0; i < t->n_nodes; i++)
-                if (t->nodes[i].kind && same_kind(t->nodes[i].kind, kind) && t->nodes[i].number == k && t->nodes[i].opens)
+                if (t->nodes[i].kind && same_kind(t->nodes[i].kind, kind) && t->nodes[i].number == k &&
+                    t->nodes[i].opens)
                         return t->nodes[i].device;
         for (size_t i = 0; i < ELEMENTSOF(patterns); i++) {
                 char path[64];
 
                 if (patterns[i].first != 0 || !patterns[i].opens || !streq(patterns[i].kind, kind))
                         continue;
-                (void) snprintf(path, sizeof(path), "%.*s%u", (int) strcspn(patterns[i].glob, "[*"), patterns[i].glob, k);
+                (void) snprintf(path, sizeof(path), "%.*s%u", (int) strcspn(patterns[i].glob, "[*"), patterns[i].glob,
+                                k);
                 return describe(t, path, 0).device;
         }
         for (size_t i = 0; i < t->snapshot->n_devices; i++)
@@ -464,7 +494,8 @@ static bool holds(const Holding *h, unsigned device) {
 }
 
 /* One kind: 1 when `out` got what is visible of it, 0 when the environment does not tell. */
-static int visible_of_kind(const NodeTable *t, pid_t pid, const char *kind, const char *block, size_t size, Holding *out) {
+static int visible_of_kind(const NodeTable *t, pid_t pid, const char *kind, const char *block, size_t size,
+                           Holding *out) {
         _cleanup_free_ unsigned *seen = NULL, *numbers = NULL;
         size_t n_seen, n;
         int r;
@@ -523,7 +554,8 @@ int holding_apply_environ(const NodeTable *t, int proc_fd, pid_t pid, const char
                 r = visible_of_kind(t, pid, kind, block, size, &visible);
                 if (r > 0 && held > 1)
                         narrow(t, h, kind, &visible);
-                else if (r > 0 && held == 0 && visible.n_devices == 1) /* several: which one it will open is not known yet */
+                else if (r > 0 && held == 0 &&
+                         visible.n_devices == 1) /* several: which one it will open is not known yet */
                         r = add_device(h, visible.devices[0]);
                 holding_done(&visible);
         }

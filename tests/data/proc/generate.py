@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes the recorded hosts beside this file: proc/ and sys/ trees as the kernel formats them. The trees are committed;
-run this only to change them. Directories: k8s (cgroup v2, kubelet with containerd and the systemd driver, Ascend),
-slurm (cgroup v1 and hybrid, Slurm, Cambricon), docker (cgroup v1 with cgroupfs, Hygon)."""
+run this only to change them. Symbolic links (open files, drm devices) stand in the file "symlinks" of each host, a path and
+its target per line, because tar follows links when a release is made; tests lay them out. Directories: k8s (cgroup v2, kubelet with containerd and the systemd driver, Ascend),
+slurm (cgroup v1 and hybrid, Slurm, Cambricon), docker (cgroup v1 with cgroupfs, Hygon and NVIDIA)."""
 import os, shutil, sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -44,6 +45,10 @@ class Host:
         with open(path, "wb") as f:
             f.write(data if isinstance(data, bytes) else data.encode())
 
+    def link(self, path, target):
+        with open(os.path.join(self.top, "symlinks"), "a") as f:
+            f.write("%s %s\n" % (path, target))
+
     def proc(self, pid, ppid, comm, cmdline, cgroup, fds=(), env=(), cpus="0-63", thread_cpus=None, mems="0-1", uid=0,
              start=None, utime=100, stime=50, flags=0x400000):
         threads = thread_cpus or [cpus]
@@ -61,9 +66,8 @@ class Host:
         self.write(d + "cmdline", b"".join(w.encode() + b"\0" for w in cmdline))
         self.write(d + "environ", b"".join(w.encode() + b"\0" for w in env))
         self.write(d + "cgroup", cgroup)
-        os.makedirs(os.path.join(self.top, d + "fd"), exist_ok=True)
         for n, target in enumerate(["/dev/null", "pipe:[4711]", "/dev/pts/0"] + list(fds)):
-            os.symlink(target, os.path.join(self.top, d + "fd/%d" % n))
+            self.link(d + "fd/%d" % n, target)
 
     def device(self, pci, **files):
         for k, v in files.items():
@@ -180,8 +184,12 @@ def docker():
     h.proc(701, 1, "python3", ["python3", "infer.py"], groups,
            fds=["/dev/kfd", "/dev/dri/renderD128", "/dev/dri/renderD129"], env=["HIP_VISIBLE_DEVICES=0"], cpus="5")
     h.proc(702, 1, "Xorg", ["Xorg"], "1:cpuset:/\n", fds=["/dev/dri/renderD128"])
+    h.proc(710, 1, "python3", ["python3", "cuda.py"], "1:cpuset:/\n", fds=["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0"])
+    h.proc(711, 1, "nvidia-persiste", ["nvidia-persistenced"], "1:cpuset:/\n", fds=["/dev/nvidiactl"])
+    for minor, pci in ((0, "0000:af:00.0"), (1, "0000:3b:00.0")):
+        h.write("proc/driver/nvidia/gpus/%s/information" % pci, "Model: \t\t NVIDIA A100-SXM4-40GB\nIRQ:   \t\t 229\n"
+                "Bus Location: \t %s\nDevice Minor: \t %d\nGPU Excluded:\t No\n" % (pci, minor))
     for n, pci in ((128, "0000:a1:00.0"), (129, "0000:21:00.0")): # the nodes run against the addresses
-        os.makedirs(os.path.join(h.top, "sys/class/drm/renderD%d" % n))
-        os.symlink("../../../%s" % pci, os.path.join(h.top, "sys/class/drm/renderD%d/device" % n))
+        h.link("sys/class/drm/renderD%d/device" % n, "../../../%s" % pci)
 
 k8s(); slurm(); docker()
