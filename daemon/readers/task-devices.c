@@ -90,13 +90,10 @@ static unsigned device_by_nodes(const NodeTable *t, const char *path, dev_t rdev
         return TOPOLOGY_NONE;
 }
 
-static int driver_file(const NodeTable *t, const char *format, const char *name, char **ret) {
-        _cleanup_free_ char *below = NULL;
-
-        if (asprintf(&below, format, name) < 0)
-                return below = NULL, -ENOMEM;
-        *ret = path_join(t->root, below);
-        return *ret ? 0 : -ENOMEM;
+static int driver_file(const NodeTable *t, const char *directory, const char *name, const char *file, char **ret) {
+        if (asprintf(ret, "%s%s/%s/%s", t->root, directory, name, file) < 0)
+                return *ret = NULL, -ENOMEM;
+        return 0;
 }
 
 static bool render_node_confirms(const NodeTable *t, const DeviceNode *n, const Device *d, bool *told) {
@@ -104,7 +101,7 @@ static bool render_node_confirms(const NodeTable *t, const DeviceNode *n, const 
         char target[PATH_MAX];
         ssize_t k;
 
-        if (driver_file(t, "/sys/class/drm/%s/device", base_name(n->path), &path) < 0)
+        if (driver_file(t, "/sys/class/drm", base_name(n->path), "device", &path) < 0)
                 return false;
         k = readlink(path, target, sizeof(target) - 1);
         if (k <= 0)
@@ -118,7 +115,7 @@ static bool davinci_confirms(const NodeTable *t, const DeviceNode *n, const Devi
         _cleanup_free_ char *path = NULL;
         uint64_t id;
 
-        if (driver_file(t, "/sys/bus/pci/devices/%s/dev_id", d->pci, &path) < 0 || read_u64_at(AT_FDCWD, path, &id) < 0)
+        if (driver_file(t, "/sys/bus/pci/devices", d->pci, "dev_id", &path) < 0 || read_u64_at(AT_FDCWD, path, &id) < 0)
                 return false;
         *told = true;
         return id == n->number;
@@ -128,7 +125,7 @@ static bool nvidia_confirms(const NodeTable *t, const DeviceNode *n, const Devic
         _cleanup_free_ char *path = NULL, *text = NULL;
         const char *minor;
 
-        if (driver_file(t, "/proc/driver/nvidia/gpus/%s/information", d->pci, &path) < 0 ||
+        if (driver_file(t, "/proc/driver/nvidia/gpus", d->pci, "information", &path) < 0 ||
             read_file_at(AT_FDCWD, path, 1U << 16, &text, NULL) < 0 || !(minor = strstr(text, "Device Minor:")))
                 return false;
         *told = true;
