@@ -27,16 +27,11 @@ const char *const cgroup_mode_names[] = { "none", "v1", "hybrid", "v2", NULL };
 
 static char **mount_of(Cgroups *c, CgroupTree tree) {
         switch (tree) {
-        case CGROUP_CPUSET:
-                return &c->cpuset;
-        case CGROUP_CPU:
-                return &c->cpu;
-        case CGROUP_MEMORY:
-                return &c->memory;
-        case CGROUP_SYSTEMD:
-                return &c->systemd;
-        default:
-                return &c->unified;
+        case CGROUP_CPUSET: return &c->cpuset;
+        case CGROUP_CPU: return &c->cpu;
+        case CGROUP_MEMORY: return &c->memory;
+        case CGROUP_SYSTEMD: return &c->systemd;
+        default: return &c->unified;
         }
 }
 
@@ -45,7 +40,8 @@ static void unescape_octal(char *s) {
         char *to = s;
 
         for (; *s; s++) {
-                if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' && s[3] >= '0' && s[3] <= '7') {
+                if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' && s[3] >= '0' &&
+                    s[3] <= '7') {
                         *to++ = (char) ((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
                         s += 3;
                 } else
@@ -330,7 +326,8 @@ static double pod_request(const Cgroups *c, char *const *paths) {
         _cleanup_free_ char *directory = group_directory(c, tree, paths[tree], &mount), *text = NULL;
         uint64_t v;
 
-        if (!directory || read_value(directory, c->cpu ? "cpu.shares" : "cpu.weight", &text) < 0 || text_parse_u64(text, &v) < 0)
+        if (!directory || read_value(directory, c->cpu ? "cpu.shares" : "cpu.weight", &text) < 0 ||
+            text_parse_u64(text, &v) < 0)
                 return NAN;
         double shares = c->cpu ? (double) v : 2 + ((double) v - 1) * 262142 / 9999;
         return shares > 2 ? shares / 1024 : NAN; /* 2: best effort, nothing promised */
@@ -338,15 +335,11 @@ static double pod_request(const Cgroups *c, char *const *paths) {
 
 static unsigned how_telling(OwnerKind kind) {
         switch (kind) {
-        case OWNER_NONE:
-                return 0;
-        case OWNER_GROUP:
-                return 1;
+        case OWNER_NONE: return 0;
+        case OWNER_GROUP: return 1;
         case OWNER_UNIT:
-        case OWNER_SCOPE: /* slurmd.service holds steps, docker.service may hold containers */
-                return 2;
-        default:
-                return 3;
+        case OWNER_SCOPE: /* slurmd.service holds steps, docker.service may hold containers */ return 2;
+        default: return 3;
         }
 }
 
@@ -399,6 +392,11 @@ static int fill_info(const Cgroups *c, char *const *paths, CgroupInfo *i) {
         if (i->owner_kind == OWNER_POD)
                 i->request = pod_request(c, paths);
         else if (i->owner_kind == OWNER_SLURM && !bitset_isempty(&i->cpus))
+                i->request = bitset_weight(&i->cpus);
+        /* Nobody is promised more than he may use. */
+        if (!isnan(i->quota) && i->request > i->quota)
+                i->request = i->quota;
+        if (!bitset_isempty(&i->cpus) && i->request > bitset_weight(&i->cpus))
                 i->request = bitset_weight(&i->cpus);
         return 0;
 }

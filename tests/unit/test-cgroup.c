@@ -158,7 +158,7 @@ static void test_hybrid(void **state) {
         assert_set(&i.cpus, "0-15"); /* the step's: the task's file is empty */
         assert_set(&i.mems, "0");
         assert_true(i.quota == 8);
-        assert_true(i.request == 16);
+        assert_true(i.request == 8); /* sixteen CPUs, of which the quota leaves eight */
         assert_true(i.memory_max == UINT64_C(64) << 30); /* not the "no limit" below it */
         assert_int_equal(i.owner_kind, OWNER_SLURM); /* although systemd says slurmd.service */
         assert_string_equal(i.owner, "job 77 step 0");

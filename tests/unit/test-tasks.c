@@ -441,7 +441,7 @@ static void test_slurm(void **state) {
         assert_int_equal(t->rank, 0);
         assert_string_equal(t->owner, "job 77 step 0");
         assert_set(&t->allowed_cpus, "0-15");
-        assert_true(t->quota == 4 && t->request == 8); /* half of the step's each */
+        assert_true(t->quota == 4 && t->request == 4); /* half of the step's each */
         assert_non_null(t->memory_by_node);
 }
 
