@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "common/fileio.h"
 #include "common/text.h"
 #include "daemon/readers/machine-internal.h"
 
@@ -30,8 +31,18 @@ enum { GUARD_GOOD = 0, GUARD_BAD = 42, GUARD_OOM = 43 }; /* all else is a crash;
 
 #define SENTENCE_MAX 4096U /* at most PIPE_BUF, so that the child never waits for us */
 
+/* Address space that the process has already; the limit is for what comes on top. */
+static uint64_t present_size(void) {
+        _cleanup_free_ char *text = NULL;
+
+        if (read_line_at(AT_FDCWD, "/proc/self/statm", &text) < 0)
+                return 0;
+        return strtoull(text, NULL, 10) * (uint64_t) sysconf(_SC_PAGESIZE);
+}
+
 __attribute__((__noreturn__)) static void guard_child(int (*try)(void *userdata, char **ret_message), void *userdata, int fd) {
-        struct rlimit memory = { MACHINE_GUARD_MEMORY, MACHINE_GUARD_MEMORY };
+        rlim_t size = MACHINE_GUARD_MEMORY + present_size();
+        struct rlimit memory = { size, size };
         struct rlimit core = { 0, 0 };
         char *message = NULL;
         int null, r;

@@ -9,6 +9,8 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -431,6 +433,53 @@ static void test_this_system(void **state) {
         topology_free(t);
 }
 
+/* A child in a cpuset of one CPU and, when asked, with no cgroup file system to look into. */
+static int in_cpuset(const char *group, const char *cpu, bool hidden) {
+        _cleanup_free_ char *tasks = path_join(group, "tasks");
+        _cleanup_free_ char *message = NULL;
+        char pid[16];
+        Topology *t;
+
+        (void) snprintf(pid, sizeof(pid), "%d", (int) getpid());
+        if (write_file_at(AT_FDCWD, tasks, pid) < 0)
+                return 77;
+        if (hidden && (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+                       umount2("/sys/fs/cgroup/cpuset", MNT_DETACH) < 0))
+                return 77;
+        if (machine_read_this_system(&t, &message) < 0)
+                return 1;
+        return bitset_weight(&t->allowed) == 1 && bitset_test(&t->allowed, atoi(cpu)) && t->n_cpus > 1 ? 0 : 2;
+}
+
+static void test_own_cpuset(void **state) {
+        static const char group[] = "/sys/fs/cgroup/cpuset/qsched-test-machine";
+        _cleanup_(bitset_done) Bitset before = BITSET_EMPTY;
+        char cpu[16];
+        int status = 0;
+
+        assert_int_equal(bitset_getaffinity(0, &before), 0);
+        if (bitset_weight(&before) < 2 || mkdir(group, 0755) < 0) {
+                print_message("# no two CPUs, or no cpuset (cgroup v1) that may be written\n");
+                skip();
+        }
+        (void) snprintf(cpu, sizeof(cpu), "%d", bitset_next(&before, bitset_first(&before)));
+        if (run("echo %s >%s/cpuset.cpus && cat /sys/fs/cgroup/cpuset/cpuset.mems >%s/cpuset.mems", cpu, group, group) != 0)
+                status = 77 << 8;
+        for (unsigned hidden = 0; status == 0 && hidden < 2; hidden++) {
+                pid_t pid = fork();
+
+                if (pid == 0)
+                        _exit(in_cpuset(group, cpu, hidden));
+                assert_int_equal(waitpid(pid, &status, 0), pid);
+        }
+        assert_int_equal(rmdir(group), 0);
+        if (WEXITSTATUS(status) == 77) {
+                print_message("# the cpuset cannot be entered or hidden here\n");
+                skip();
+        }
+        assert_int_equal(status, 0);
+}
+
 static void test_record_file(void **state) {
         _cleanup_free_ char *path = path_join(scratch, "this.record");
         char *xml = NULL, *message = NULL;
@@ -455,6 +504,85 @@ static void test_record_file(void **state) {
         json_decref(record);
         snapshot_free(s);
         free(xml);
+}
+
+/* hwloc's synthetic machine, with `to` in place of `from` in its XML. */
+static Topology *synthetic(const char *description, const char *from, const char *to) {
+        _cleanup_free_ char *edited = NULL;
+        char *xml, *message = NULL, *p;
+        hwloc_topology_t h;
+        Topology *t = NULL;
+        int n;
+
+        assert_int_equal(hwloc_topology_init(&h), 0);
+        assert_int_equal(hwloc_topology_set_synthetic(h, description), 0);
+        assert_int_equal(hwloc_topology_load(h), 0);
+        assert_int_equal(hwloc_topology_export_xmlbuffer(h, &xml, &n, 0), 0);
+        p = from ? strstr(xml, from) : xml;
+        assert_non_null(p);
+        assert_true(asprintf(&edited, "%.*s%s%s", (int) (p - xml), xml, from ? to : "", p + (from ? strlen(from) : 0)) > 0);
+        hwloc_free_xmlbuffer(h, xml);
+        hwloc_topology_destroy(h);
+        if (machine_read_xml("synthetic", edited, strlen(edited), &t, &message) < 0)
+                fail_msg("%s: %s", description, message);
+        check_invariants(t);
+        return t;
+}
+
+static void test_big(void **state) {
+        Topology *t = synthetic("pack:8 numa:2 core:64 pu:2", NULL, NULL);
+
+        assert_int_equal(t->n_cpus, 2048);
+        assert_int_equal(t->n_nodes, 16);
+        assert_set(&t->nodes[15].cpus, "1920-2047");
+        assert_false(t->distances_known);
+        assert_true(topology_distance(t, 0, 15) == 20);
+        topology_free(t);
+}
+
+/* Memory at the package and at each half of it: the half is nearer, and the package's has no CPUs of its own. */
+static void test_nested_nodes(void **state) {
+        Topology *t = synthetic("pack:2 [numa(memory=1GB)] group:2 [numa(memory=2GB)] core:3 pu:1", NULL, NULL);
+        unsigned with_cpus = 0;
+
+        assert_int_equal(t->n_nodes, 6);
+        for (unsigned i = 0; i < t->n_nodes; i++)
+                if (!bitset_isempty(&t->nodes[i].cpus)) {
+                        assert_int_equal(bitset_weight(&t->nodes[i].cpus), 3);
+                        assert_true(t->nodes[i].memory >= 2000000000);
+                        with_cpus++;
+                }
+        assert_int_equal(with_cpus, 4);
+        topology_free(t);
+}
+
+static void test_no_memory_on_a_node(void **state) {
+        Topology *t = synthetic("numa:2(memory=1073741824) core:2 pu:1", "local_memory=\"1073741824\"", "local_memory=\"0\"");
+
+        assert_true(t->nodes[0].memory == 0 && t->nodes[1].memory > 0);
+        assert_set(&t->nodes[0].cpus, "0-1");
+        assert_int_equal(topology_memory_node(t, 0), 1);
+        topology_free(t);
+}
+
+#define BRIDGE                                                                                                         \
+        "<object type=\"Bridge\" gp_index=\"900\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0001:[00-0a]\">"              \
+        "<object type=\"Bridge\" gp_index=\"901\" bridge_type=\"1-1\" depth=\"1\" bridge_pci=\"0001:[01-02]\" "              \
+        "pci_busid=\"0001:00:03.0\" pci_type=\"0604 [8086:340a] [0000:0000] 22\" pci_link_speed=\"0.0\">"                  \
+        "<object type=\"PCIDev\" gp_index=\"902\" pci_busid=\"0001:01:00.0\" pci_type=\"1200 [19e5:d802] [0000:0000] 20\" " \
+        "pci_link_speed=\"0.0\"/></object></object>"
+
+/* A function below a package of two nodes: its CPUs are known, its node is not. */
+static void test_pci_between_nodes(void **state) {
+        Topology *t = synthetic("pack:2 numa:2 core:2 pu:1", "</object>\n    </object>\n    <object type=\"Package\"",
+                                "</object>" BRIDGE "</object><object type=\"Package\"");
+
+        assert_int_equal(t->n_pci, 1);
+        assert_int_equal(t->pci[0].class, 0x1200);
+        assert_int_equal(t->pci[0].node, TOPOLOGY_NONE);
+        assert_set(&t->pci[0].local_cpus, "0-3");
+        assert_string_equal(t->pci[0].root, "0001:00:03.0");
+        topology_free(t);
 }
 
 /* Bad input: -errno and a sentence with the words. */
@@ -648,7 +776,12 @@ int main(void) {
                 cmocka_unit_test(test_isolated),
                 cmocka_unit_test(test_environment),
                 cmocka_unit_test(test_this_system),
+                cmocka_unit_test(test_own_cpuset),
                 cmocka_unit_test(test_record_file),
+                cmocka_unit_test(test_big),
+                cmocka_unit_test(test_nested_nodes),
+                cmocka_unit_test(test_no_memory_on_a_node),
+                cmocka_unit_test(test_pci_between_nodes),
                 cmocka_unit_test(test_good_xml),
                 cmocka_unit_test(test_hostile_xml),
                 cmocka_unit_test(test_truncated_xml),
