@@ -203,8 +203,11 @@ static int settle(const Options *o, const json_t *plan) {
         r = prefer_memory(jstr(task, "mems"));
         if (r < 0)
                 log_warning_errno(r, "Cannot prefer memory of node %s, going on without: %m", jstr(task, "mems"));
-        if (!o->quiet)
+        if (!o->quiet) {
                 tell_place(plan, task);
+                json_array_foreach((json_t *) jget(plan, "messages"), i, v)
+                        log_notice("%s", strempty(json_string_value(v)));
+        }
         return EXIT_DONE;
 }
 

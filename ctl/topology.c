@@ -15,8 +15,10 @@
 
 static void show_head(const Snapshot *s) {
         const Topology *t = s->topology;
+        const char *source = strempty(t->source);
         _cleanup_free_ char *text = NULL;
         uint64_t memory = 0;
+        unsigned width;
         char buf[32];
 
         for (unsigned i = 0; i < t->n_nodes; i++)
@@ -25,8 +27,13 @@ static void show_head(const Snapshot *s) {
         if (asprintf(&text, "%u CPUs (%u allowed), %u NUMA node%s, %s, %zu device%s", t->n_cpus, bitset_weight(&t->allowed), t->n_nodes,
                      t->n_nodes == 1 ? "" : "s", buf, s->n_devices, s->n_devices == 1 ? "" : "s") < 0)
                 return;
-        out_ink(INK_BOLD, "%s", strempty(t->source));
-        out("%s%s\n", text_width(strempty(t->source)) + 2 + text_width(text) > OUTPUT_WIDTH ? ":\n" : ": ", text);
+        width = text_width(source);
+        if (width > OUTPUT_WIDTH - 1) { /* the end of a path tells more than its beginning */
+                source += width - OUTPUT_WIDTH + 2;
+                out("…");
+        }
+        out_ink(INK_BOLD, "%s", source);
+        out("%s%s\n", width + 2 + text_width(text) > OUTPUT_WIDTH ? ":\n" : ": ", text);
 }
 
 static void show_distances(const Topology *t) {

@@ -1,0 +1,523 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# qschedctl as its user sees it: offline plans on recorded machines, pictures, exit codes, bad input of every kind,
+# output that nobody takes; then the verbs against a daemon on a bus of its own.
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+setup() {
+        src=${TOP_SRCDIR:-$build}
+        data=$src/tests/data
+        D=$(mktemp -d "${TMPDIR:-/tmp}/qsched-ctl.XXXXXX")
+        chmod 755 "$D"
+        pids=() workers=()
+        export LC_ALL=C.UTF-8
+        unset DBUS_SYSTEM_BUS_ADDRESS NO_COLOR
+        need jq bzip2
+        eight >"$D/train.job"
+}
+
+teardown() {
+        local i
+        for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
+                kill "${pids[i]}" 2>/dev/null || continue
+                wait "${pids[i]}" 2>/dev/null || true
+        done
+        rm -rf "$D"
+}
+
+eight() {
+        printf '[Job]\nName=train\n[Ranks]\nCount=8\nCPUs=12\nDevice=ascend:1\n[Traffic]\nTP=4\nPP=2\nTPBytes=20G\nPPBytes=1G\n'
+}
+
+ranks() { # count
+        printf '[Ranks]\nCount=%d\n' "$1"
+}
+
+# Unpacks a recorded machine; prints its path.
+machine() { # name
+        if [ -f "$data/machines/$1.xml" ]; then
+                echo "$data/machines/$1.xml"
+                return
+        fi
+        mkdir -p "$D/machines/$1"
+        tar -xjf "$data/machines/$1.tar.bz2" -C "$D/machines/$1" 2>/dev/null || true
+        local cpu
+        cpu=$(find "$D/machines/$1" -path '*/sys/devices/system/cpu' -prune -print | head -n 1)
+        echo "${cpu%/sys/devices/system/cpu}"
+}
+
+kunpeng() {
+        K=(--machine "$(machine 128arm-2pa2n8cluster4co)" --devices "$data/kunpeng-8npu.devices")
+}
+
+# One kernel list per line to single numbers.
+expand() {
+        tr ',' '\n' | awk -F- 'NF { for (i = $1; i <= $NF; i++) print i }'
+}
+
+sentence() { # exactly one line, on standard error, that begins with the program's name
+        [ "${#lines[@]}" -eq 1 ]
+        [[ ${lines[0]} == qschedctl:* ]]
+}
+
+fails() { # code, command: exits so, with one sentence and nothing on standard output
+        local code=$1
+        shift
+        "$@" >"$D/out" 2>"$D/err" || r=$?
+        echo "exit ${r:-0}: $(head -c 2000 "$D/err")"
+        [ "${r:-0}" -eq "$code" ]
+        [ ! -s "$D/out" ]
+        [ "$(wc -l <"$D/err")" -eq 1 ]
+        [ "$(wc -c <"$D/err")" -lt 1000 ]
+        r=
+}
+
+narrow() { # no line over 80 characters
+        local line
+        for line in "${lines[@]}"; do # in characters: not every awk counts those
+                [ "${#line}" -le 80 ] || { echo "${#line} wide: $line"; return 1; }
+        done
+}
+
+# --- offline plans -----------------------------------------------------------------------------------------------
+
+@test "plan of a recorded Kunpeng host: one JSON object with what is promised" {
+        kunpeng
+        run -0 qschedctl plan "${K[@]}" "$D/train.job" --json
+        jq -e 'type == "object" and .feasible == true and .changed == true and .energy_before == null
+               and (.energy.total | type) == "number" and (.energy.terms | type) == "object"
+               and (.solver | type) == "string" and .seed == 1 and (.elapsed_us | type) == "number"
+               and has("lower_bound") and (.proved | type) == "boolean" and (.messages | type) == "array"
+               and .housekeeping == "0,32,64,96" and (.tasks | length) == 8' <<<"$output"
+        jq -e '.tasks | all(.device | length == 1) and all(.name | startswith("train/"))
+               and all(has("cpus") and has("mems") and has("irq_cpus"))' <<<"$output"
+        [ "$(jq -r '.tasks[].cpus' <<<"$output" | expand | sort -n | uniq -d)" = "" ]
+        [ "$(jq -r '.tasks[].cpus' <<<"$output" | expand | wc -l)" -eq 96 ]
+        [ "$(jq -r '.tasks[].device[]' <<<"$output" | sort -u | wc -l)" -eq 8 ]
+}
+
+@test "a seed and a number of sweeps give the same plan again; the options are used" {
+        kunpeng
+        for _ in 1 2; do
+                qschedctl plan "${K[@]}" "$D/train.job" --json --solver=sa --seed=7 --sweeps=50 | jq -S 'del(.elapsed_us)'
+        done >"$D/plans"
+        [ "$(jq -s '.[0] == .[1] and .[0].seed == 7 and .[0].solver == "sa"' "$D/plans")" = true ]
+}
+
+@test "every recorded machine: a plan or exit code 4, valid JSON, text and picture within 80 columns" {
+        for n in 4 16; do ranks $n >"$D/r$n.job"; done
+        for file in "$data"/machines/*.{xml,tar.bz2}; do
+                name=${file##*/}
+                name=${name%.tar.bz2}
+                m=$(machine "${name%.xml}")
+                echo "$name: $m"
+                for n in 4 16; do
+                        run qschedctl plan --machine "$m" "$D/r$n.job" --json
+                        [ "$status" -eq 0 ] || [ "$status" -eq 4 ]
+                        [ "$(jq -r .feasible <<<"$output")" = "$([ "$status" -eq 0 ] && echo true || echo false)" ]
+                done
+                run -0 qschedctl topology --machine "$m" "$D/r4.job"
+                narrow
+                run -0 qschedctl topology --machine "$m" --json
+                jq -e '(.cpus | length) > 0 and (.nodes | length) > 0' <<<"$output" >/dev/null
+                run -0 qschedctl devices --machine "$m" --json
+                jq -e 'type == "array"' <<<"$output" >/dev/null
+        done
+}
+
+@test "plan without --json: a table, the terms, the bound" {
+        kunpeng
+        run -0 qschedctl plan "${K[@]}" "$D/train.job"
+        [[ $output == *"TASK"*"DEVICE"*"CPUS"*"train/7"*"ENERGY"*"traffic"*"total"* ]]
+        [[ $output == *"proved optimal"* || $output == *"gap "* ]]
+        [[ $output != *"node 0"* ]] # no terminal, no picture
+        narrow
+        [ "$(grep -c ' $' <<<"$output")" -eq 0 ]
+}
+
+@test "the picture: each CPU once, the rank's sign on its CPUs, boxes in ASCII outside of UTF-8" {
+        kunpeng
+        run -0 qschedctl plan "${K[@]}" --picture "$D/train.job"
+        narrow
+        [[ $output == *"╭─ package 0 ─"* && $output == *"node 3"* && $output == *"h housekeeping"* ]]
+        cells=$(grep -E '^│ │ +[0-9]' <<<"$output" | sed 's/[0-9]*-[0-9]* / /g' | tr -cd '0-7h·')
+        [ "${#cells}" -eq 128 ]
+        [ "$(tr -cd 3 <<<"$cells" | wc -c)" -eq 12 ]
+        [ "$(tr -cd h <<<"$cells" | wc -c)" -eq 4 ]
+        LC_ALL=C run -0 qschedctl plan "${K[@]}" --picture "$D/train.job"
+        [ -z "$(LC_ALL=C grep -n '[^ -~]' <<<"$output")" ]
+        [[ $output == *"+- package 0 -"* ]]
+}
+
+@test "the picture of 640 CPUs in 8 nodes fits 80 columns" {
+        ranks 16 >"$D/a.job"
+        echo Device=ascend:1 >>"$D/a.job"
+        run -0 qschedctl topology --machine "$data/a3.xml" --devices "$data/a3.devices" "$D/a.job"
+        narrow
+        [ "$(grep -o 'node [0-9] · ' <<<"$output" | wc -l)" -eq 8 ]
+        [[ $output == *"unknown"*"npu15"* ]]
+}
+
+@test "infeasible: exit code 4, feasible false, a sentence with the numbers" {
+        kunpeng
+        printf '[Ranks]\nCount=1\nMinCPUs=500\n' >"$D/big.job"
+        run -4 qschedctl plan "${K[@]}" "$D/big.job" --json
+        jq -e '.feasible == false and (.messages | length) > 0 and (.messages | join(" ") | test("500"))' <<<"$output"
+        run -4 qschedctl plan "${K[@]}" "$D/big.job"
+        [[ $output == infeasible* && $output == *500* ]]
+        run -4 qschedctl explain "${K[@]}" "$D/big.job" big/0 --json
+}
+
+@test "two jobs in one plan; two of one name are an error" {
+        kunpeng
+        ranks 4 >"$D/other.job"
+        run -0 qschedctl plan "${K[@]}" "$D/train.job" "$D/other.job" --json
+        [ "$(jq '.tasks | length' <<<"$output")" -eq 12 ]
+        [ "$(jq -r '.tasks[].cpus' <<<"$output" | expand | sort -n | uniq -d)" = "" ]
+        cp "$D/train.job" "$D/again.job"
+        fails 1 qschedctl plan "${K[@]}" "$D/train.job" "$D/again.job"
+}
+
+@test "a matrix is read from beside its job file" {
+        kunpeng
+        mkdir "$D/sub"
+        printf '0 1e9\n1e9 0\n' >"$D/sub/m.txt"
+        printf '[Ranks]\nCount=2\nDevice=ascend:1\n[Traffic]\nMatrix=m.txt\n' >"$D/sub/two.job"
+        run -0 qschedctl plan "${K[@]}" "$D/sub/two.job" --json
+        [ "$(jq '.energy.terms.traffic > 0' <<<"$output")" = true ]
+        rm "$D/sub/m.txt"
+        fails 1 qschedctl plan "${K[@]}" "$D/sub/two.job"
+}
+
+@test "explain: terms that add up, reasons; what is not there is an error" {
+        kunpeng
+        run -0 qschedctl explain "${K[@]}" "$D/train.job" train/3 --json
+        jq -e '(.tasks | length) == 1 and .tasks[0].name == "train/3" and (.tasks[0].reasons | length) > 0
+               and (.terms | length) > 10 and .weights.alpha == 1
+               and ((.tasks[0].energy | (.terms | add) - .total) | fabs) < 1e-3' <<<"$output"
+        run -0 qschedctl explain "${K[@]}" "$D/train.job" train --json
+        [ "$(jq '.tasks | length' <<<"$output")" -eq 8 ]
+        run -0 qschedctl explain "${K[@]}" "$D/train.job" train/3
+        [[ $output == "train/3 on npu"*"traffic"*"in total"* ]]
+        narrow
+        fails 1 qschedctl explain "${K[@]}" "$D/train.job" train/9
+        fails 1 qschedctl explain "${K[@]}" x
+}
+
+record() { # a record of two CPUs nodes with a device and two tasks, from an XML
+        jq -n --rawfile xml "$data/machines/24em64t-2n6c2t-pci.xml" '{format: "qsched-record-1", machine: {xml: $xml},
+                devices: [{name: "npu0", kind: "ascend", numa_node: 1, memory: 68719476736}], links: [],
+                tasks: [{pid: 4711, start_time: 5, name: "train/0", job: "train", comm: "python3", devices: ["npu0"],
+                         cpus: "0,2,4", allowed_cpus: "0-23", mems: "0-1", threads: 3, cpu_use: 1.5},
+                        {pid: 4712, start_time: 6, name: "other\u001b[31m", comm: "evil\u001b[2J", devices: [],
+                         cpus: "1", allowed_cpus: "0-23", mems: "0-1", threads: 1}]}'
+}
+
+@test "a record: its tasks are what was before, its devices are those there are" {
+        record >"$D/r.json"
+        printf '[Job]\nName=train\n[Ranks]\nCount=1\nCPUs=4\nDevice=ascend:1\n' >"$D/one.job"
+        run -0 qschedctl plan --machine "$D/r.json" "$D/one.job" --json
+        jq -e '.tasks[0].pid == 4711 and .tasks[0].cpus_before == "0,2,4" and .energy_before.total != null
+               and .tasks[0].device == ["npu0"] and .tasks[0].mems == "1"' <<<"$output"
+        run -0 qschedctl explain --machine "$D/r.json" "$D/one.job" 4711
+        [[ $output == "train/0 (pid 4711) on npu0"* ]]
+        run -0 qschedctl devices --machine "$D/r.json"
+        [ "${#lines[@]}" -eq 2 ]
+        [[ ${lines[1]} == *"npu0"*"ascend"*"64 GiB"*"train/0"* ]]
+}
+
+@test "control characters that others chose do not reach the terminal" {
+        record >"$D/r.json"
+        run -0 qschedctl topology --machine "$D/r.json"
+        [[ $output == *"other"* ]]
+        [[ $output != *$'\e'* ]]
+}
+
+# --- usage -------------------------------------------------------------------------------------------------------
+
+@test "wrong usage: exit code 2 and a sentence" {
+        fails 2 qschedctl
+        fails 2 qschedctl frobnicate
+        fails 2 qschedctl plan
+        fails 2 qschedctl status more
+        fails 2 qschedctl plan --frobnicate x
+        fails 2 qschedctl plan -x y
+        fails 2 qschedctl plan --seed=-1 x
+        fails 2 qschedctl plan --seed=99999999999999999999 x
+        fails 2 qschedctl plan --sweeps= x
+        fails 2 qschedctl plan --solver=magic x
+        fails 2 qschedctl plan --json=yes x
+        fails 2 qschedctl plan x --machine
+        fails 2 qschedctl status --seed=1
+        fails 2 qschedctl status -H
+        fails 2 qschedctl run
+        fails 2 qschedctl plan --machine=a -H b x
+        fails 2 qschedctl explain a b
+        fails 2 qschedctl run --cpus=0 true
+        fails 2 qschedctl run --memory=much true
+        fails 2 qschedctl run --name=$'a\nb' true
+        fails 2 qschedctl run --name=x --job=y true
+}
+
+@test "options before and after the verb, and -- ends them" {
+        kunpeng
+        run -0 qschedctl --json "${K[@]}" plan "$D/train.job"
+        jq -e .feasible <<<"$output"
+        (cd "$D" && cp train.job ./--odd.job && qschedctl plan --json "${K[@]}" -- --odd.job) | jq -e .feasible
+        run -0 qschedctl --version
+        [[ $output == "qschedctl "[0-9]* ]]
+}
+
+@test "run: 127 where there is no such command, 126 where it cannot be started" {
+        fails 127 qschedctl run no-such-command-here
+        fails 127 qschedctl run "$D/none"
+        fails 126 qschedctl run "$D"
+        fails 126 qschedctl run "$D/train.job"
+}
+
+# --- bad input ---------------------------------------------------------------------------------------------------
+
+bad_job() { # text (printf format): a sentence with the file's name, exit 1
+        printf "$1" >"$D/bad.job"
+        fails 1 qschedctl plan --machine "$data/machines/24em64t-2n6c2t-pci.xml" "$D/bad.job"
+        grep -q 'bad\.job' "$D/err"
+}
+
+@test "job files: unknown keys, absurd values, duplicates, junk" {
+        bad_job '[Ranks]\nCount=2\nColour=red\n'
+        grep -q ':3: ' "$D/err"
+        bad_job '[Rankz]\nCount=2\n'
+        bad_job '[Ranks]\nCount=0\n'
+        bad_job '[Ranks]\nCount=-1\n'
+        bad_job '[Ranks]\nCount=10000\n'
+        bad_job '[Ranks]\nCount=99999999999999999999999\n'
+        bad_job '[Ranks]\nCount=2\nMemory=1Z\n'
+        bad_job '[Ranks]\nCount=2\nCount=3\n'
+        bad_job '[Ranks]\nCount=2\nMatch=magic:x\n'
+        bad_job '[Job]\nPriority=101\n[Ranks]\nCount=1\n'
+        bad_job '[Ranks]\nCount=4\n[Traffic]\nTP=3\nPP=2\n'
+        bad_job 'no section\n'
+        bad_job '[Ranks\n'
+        bad_job '\001\002\003\377\376'
+        : >"$D/bad.job"
+        run qschedctl plan --machine "$data/machines/24em64t-2n6c2t-pci.xml" "$D/bad.job"
+        [ "$status" -le 1 ]
+}
+
+@test "files that are none: a directory, a FIFO, one that is not there, one that may not be read" {
+        M=$data/machines/24em64t-2n6c2t-pci.xml
+        mkfifo "$D/fifo"
+        for f in "$D" "$D/fifo" "$D/none" /dev/zero; do
+                fails 1 timeout 10 qschedctl plan --machine "$M" "$f"
+                fails 1 timeout 10 qschedctl plan --machine "$M" --devices "$f" "$D/train.job"
+                [ "$f" = "$D" ] || fails 1 timeout 10 qschedctl plan --machine "$f" "$D/train.job"
+        done
+        fails 1 qschedctl plan --machine "$D" "$D/train.job" # a directory, but no captured system
+        need_root
+        chmod 600 "$D/train.job"
+        fails 1 as_nobody qschedctl plan --machine "$M" "$D/train.job"
+}
+
+@test "a line of 100 MB, as a job and as a machine: a sentence, little memory" {
+        head -c 100000000 /dev/zero | tr '\0' a >"$D/long"
+        (
+                ulimit -v 1000000
+                fails 1 timeout 20 qschedctl plan --machine "$data/machines/24em64t-2n6c2t-pci.xml" "$D/long"
+                fails 1 timeout 20 qschedctl plan --machine "$D/long" "$D/train.job"
+        )
+}
+
+@test "machines: truncated XML, a huge os_index, a DOCTYPE without system id, junk, other JSON" {
+        X=$data/machines/24em64t-2n6c2t-pci.xml
+        head -c 5000 "$X" >"$D/cut.xml"
+        sed 's/os_index="3"/os_index="4294967290"/' "$X" >"$D/huge.xml"
+        sed 's/<!DOCTYPE.*>/<!DOCTYPE topology>/' "$X" >"$D/doctype.xml"
+        head -c 4096 /dev/urandom >"$D/junk"
+        : >"$D/empty"
+        echo '{"a": 1}' >"$D/other.json"
+        echo '{"format": "qsched-record-1", "machine": {}}' >"$D/bare.json"
+        printf '{"format": "qsched-rec' >"$D/cut.json"
+        for f in cut.xml huge.xml junk empty other.json bare.json cut.json; do
+                echo "$f"
+                fails 1 timeout 20 qschedctl plan --machine "$D/$f" "$D/train.job"
+        done
+        run timeout 20 qschedctl topology --machine "$D/doctype.xml"
+        [ "$status" -le 1 ]
+}
+
+@test "devices: unknown keys, doubles, links to nowhere" {
+        M=$data/machines/24em64t-2n6c2t-pci.xml
+        for text in '[Device a]\nColour=red\n' '[Device a]\nKind=x\n[Device a]\nKind=x\n' '[Link a b]\nType=HCCS\n' \
+                '[Device a]\nKind=ascend\nNUMANode=99\n' '[Device a]\nKind=ascend\nTemperature=hot\n' '[Placement]\nHysteresis=1\n'; do
+                printf "$text" >"$D/bad.devices"
+                fails 1 qschedctl devices --machine "$M" --devices "$D/bad.devices"
+                grep -q 'bad\.devices' "$D/err"
+        done
+}
+
+@test "no bus, and a bus without the daemon: a sentence that says what to try" {
+        export DBUS_SYSTEM_BUS_ADDRESS=unix:path=$D/none
+        for verb in status "plan $D/train.job" "apply $D/train.job" revert "explain x" dump devices topology "run true"; do
+                # shellcheck disable=SC2086 # words
+                fails 1 qschedctl $verb
+                grep -q 'systemctl start qschedd' "$D/err"
+        done
+        export DBUS_SYSTEM_BUS_ADDRESS=unix:path=$D/bus
+        start_bus
+        fails 1 qschedctl status
+        grep -q 'does not run.*systemctl start qschedd' "$D/err"
+        fails 1 qschedctl run true
+}
+
+# --- output ------------------------------------------------------------------------------------------------------
+
+@test "standard output that takes nothing: exit 1 and a sentence" {
+        kunpeng
+        run -1 bash -c 'qschedctl plan "$@" >/dev/full' - "${K[@]}" "$D/train.job"
+        sentence
+        [[ $output == *"No space left"* ]]
+        run -1 bash -c 'qschedctl plan "$@" >&-' - "${K[@]}" "$D/train.job"
+        sentence
+        run bash -c 'qschedctl topology --json "$@" | true; echo ${PIPESTATUS[0]}' - "${K[@]}"
+        [[ ${lines[-1]} == 1 ]]
+        [[ $output == *"Broken pipe"* ]]
+}
+
+@test "colours on a terminal only, and not with NO_COLOR or --no-color" {
+        need script
+        kunpeng
+        printf 'exec qschedctl plan "$@"\n' >"$D/plan"
+        on_terminal() {
+                TERM=xterm-256color script -qec "bash $D/plan $* ${K[*]} $D/train.job" /dev/null </dev/null
+        }
+        run -0 on_terminal
+        [[ $output == *$'\e[32m'* && $output == *"package 0"* ]]
+        run -0 on_terminal --no-color
+        [[ $output != *$'\e'* && $output == *"package 0"* ]]
+        NO_COLOR=1 run -0 on_terminal
+        [[ $output != *$'\e'* ]]
+        run -0 qschedctl plan "${K[@]}" "$D/train.job"
+        [[ $output != *$'\e'* ]]
+}
+
+# --- with a daemon -----------------------------------------------------------------------------------------------
+
+with_daemon() {
+        export RUNTIME_DIRECTORY=$D/run STATE_DIRECTORY=$D/state DBUS_SYSTEM_BUS_ADDRESS=unix:path=$D/bus
+        mkdir "$D/run" "$D/state"
+        printf '[Daemon]\nInterval=300ms\n[Placement]\nHoldOff=0\nHousekeepingCores=0\n[Device npu0]\nKind=ascend\nMemory=64G\n' >"$D/qschedd.conf"
+        need_root
+        start_bus
+        start_qschedd
+}
+
+@test "daemon: plan, apply, status, explain, topology, revert; text within 80 columns" {
+        need_cpus 2
+        with_daemon
+        worker --threads=3
+        job one "$last" >"$D/one.job"
+        before=$(masks "$last")
+        run -0 qschedctl plan "$D/one.job"
+        narrow
+        [ "$(masks "$last")" = "$before" ]
+        run -0 qschedctl apply --dry-run "$D/one.job"
+        [[ $output == *"nothing was written"* ]]
+        [ "$(masks "$last")" = "$before" ]
+        run -0 qschedctl apply "$D/one.job"
+        narrow
+        [[ $output == *" written"* ]]
+        after=$(masks "$last")
+        [ "$after" != "$before" ]
+        [ "$(expand <<<"$after" | wc -l)" -eq 1 ]
+        run -0 qschedctl apply --json "$D/one.job"
+        jq -e '.changed == false and .outcome.written == 0' <<<"$output"
+        run -0 qschedctl status
+        narrow
+        [[ $output == *"one/0"* ]]
+        run -0 qschedctl status --json
+        jq -e '.jobs[0].name == "one" and .jobs[0].matched == 1' <<<"$output"
+        run -0 qschedctl explain one/0
+        [[ $output == "one/0 (pid $last)"* ]]
+        run -0 qschedctl explain "$last" --json
+        [ "$(jq -r '.tasks[0].name' <<<"$output")" = one/0 ]
+        run -0 qschedctl topology
+        narrow
+        [[ $output == *"0 one/0"* ]]
+        run -0 qschedctl topology "$D/one.job" --json
+        jq -e '.plan.feasible' <<<"$output"
+        run -0 qschedctl devices
+        [[ $output == *"npu0"*"ascend"* ]]
+        run -0 qschedctl revert one
+        [ "$(masks "$last")" = "$before" ]
+        run -0 qschedctl revert
+        fails 1 qschedctl revert none
+        fails 1 qschedctl explain none
+}
+
+@test "daemon: the dump is a record that can be planned without it" {
+        with_daemon
+        worker
+        job one "$last" >"$D/one.job"
+        qschedctl apply "$D/one.job" >/dev/null
+        qschedctl dump >"$D/dump.json"
+        jq -e '.format == "qsched-record-1" and (.tasks | any(.job == "one"))' "$D/dump.json"
+        DBUS_SYSTEM_BUS_ADDRESS=unix:path=$D/none run -0 qschedctl plan --machine "$D/dump.json" "$D/one.job" --json
+        jq -e '.feasible and .tasks[0].pid == '"$last" <<<"$output"
+        DBUS_SYSTEM_BUS_ADDRESS=unix:path=$D/none run -0 qschedctl devices --machine "$D/dump.json"
+        [[ $output == *npu0* ]]
+}
+
+@test "daemon: a job without Name= is called like its file" {
+        with_daemon
+        worker
+        for text in "[Ranks]\nMatch=pid:$last\n" "[Job]\nPriority=3\n[Ranks]\nMatch=pid:$last\n" "# c\n[job]\n# c\n[Ranks]\nMatch=pid:$last\n"; do
+                printf "$text" >"$D/like-this.job"
+                run -0 qschedctl plan --json "$D/like-this.job"
+                [ "$(jq -r '.tasks[0].name' <<<"$output")" = like-this/0 ]
+        done
+}
+
+@test "daemon: infeasible is exit code 4, and run does not start the command" {
+        with_daemon
+        printf '[Ranks]\nCount=1\nMinCPUs=30000\n' >"$D/big.job"
+        run -4 qschedctl plan "$D/big.job"
+        [[ $output == *30000* ]]
+        run -4 qschedctl apply "$D/big.job"
+        run -4 qschedctl run --job "$D/big.job" touch "$D/started"
+        run -4 qschedctl run --device=nosuch touch "$D/started"
+        [ ! -e "$D/started" ]
+}
+
+@test "daemon: run places the command, prefers its memory, passes its exit code" {
+        with_daemon
+        run -0 qschedctl run --quiet --cpus=1 -- sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status
+        [ "$(expand <<<"$output" | wc -l)" -eq 1 ]
+        run -7 qschedctl run --quiet -- sh -c 'exit 7'
+        run -0 qschedctl run --name=mine true
+        [ "${#lines[@]}" -ge 1 ]
+        [[ ${lines[0]} == "qschedctl: mine/0 on CPUs "*"memory node"* ]]
+        # the command gets the usual SIGPIPE back
+        run -0 qschedctl run --quiet -- sh -c 'sh -c "kill -PIPE \$\$"; echo $?'
+        [ "$output" = 141 ]
+        [ -e /proc/self/numa_maps ] || skip "no numa_maps here: memory policy not checked"
+        run -0 qschedctl run --quiet -- cat /proc/self/numa_maps
+        [[ $output == *prefer* ]]
+}
+
+@test "daemon: another user may read, and gets a sentence for what may not be" {
+        with_daemon
+        worker
+        job one "$last" >"$D/one.job"
+        chmod 644 "$D/one.job"
+        run -0 as_nobody qschedctl status
+        run -0 as_nobody qschedctl plan "$D/one.job"
+        before=$(masks "$last")
+        as_nobody qschedctl apply "$D/one.job" >"$D/out" 2>"$D/err" || r=$?
+        cat "$D/out" "$D/err"
+        [ "${r:-0}" -eq 1 ]
+        [ "$(wc -l <"$D/err")" -eq 1 ]
+        [ "$(masks "$last")" = "$before" ]
+}
