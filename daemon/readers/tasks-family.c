@@ -91,7 +91,8 @@ static void count_below(Pass *x, const Proc *p) {
                 if (top->job < 0)
                         continue;
                 if (p->job == top->job)
-                        top->n_matched += !same_text(p->cmdline, top->cmdline) || (p->rank >= 0 && p->rank != top->rank);
+                        top->n_matched += !same_text(p->cmdline, top->cmdline) ||
+                                          (p->rank >= 0 && p->rank != top->rank);
                 if (p->job < 0 || p->job == top->job)
                         top->n_holders += p->holding.compute;
         }
@@ -107,7 +108,8 @@ static void mark_launchers(Pass *x) {
 
                 if (!p->candidate || p->copy || p->job < 0 || p->by_pid || p->extra >= 0 || p->holding.compute)
                         continue;
-                p->launcher = p->n_matched > 0 || (p->n_holders > 1 && x->params->jobs[p->job]->ranks[p->section].count != 1);
+                p->launcher = p->n_matched > 0 ||
+                              (p->n_holders > 1 && x->params->jobs[p->job]->ranks[p->section].count != 1);
         }
 }
 
@@ -119,7 +121,8 @@ static void inherit_jobs(Pass *x) {
 
                 if (!p->candidate || p->copy || p->job >= 0 || p->extra >= 0)
                         continue;
-                for (unsigned depth = 0; (a = tasks_ancestor(x, a)) && depth < TASKS_DEPTH_MAX && !p->heir_job; depth++) {
+                for (unsigned depth = 0; (a = tasks_ancestor(x, a)) && depth < TASKS_DEPTH_MAX && !p->heir_job;
+                     depth++) {
                         if (a->extra >= 0 && x->params->extra_jobs)
                                 p->heir_job = x->params->extra_jobs[a->extra];
                         if (!p->heir_job && a->job >= 0) {
@@ -130,7 +133,24 @@ static void inherit_jobs(Pass *x) {
         }
 }
 
+/* `sh -c "qschedctl apply train.job"` and `sudo qschedctl …` fit a pattern meant for the job. (A rank may well run
+ * qschedctl to place itself: only who names it is passed over.) */
+static void drop_operators(Pass *x) {
+        for (size_t i = 0; i < x->n_procs; i++) {
+                int k = x->procs[i].own ? x->procs[i].parent : -1;
+
+                for (unsigned depth = 0; k >= 0 && depth < TASKS_DEPTH_MAX; depth++, k = x->procs[k].parent) {
+                        Proc *p = x->procs + k;
+
+                        if (p->candidate && p->extra < 0 && !p->by_pid && !p->holding.compute &&
+                            strstr(strempty(p->cmdline), "qsched"))
+                                p->candidate = false;
+                }
+        }
+}
+
 int tasks_sort_families(Pass *x) {
+        drop_operators(x);
         for (size_t i = 0; i < x->n_procs; i++)
                 if (x->procs[i].candidate) {
                         int r = read_candidate(x, x->procs + i);

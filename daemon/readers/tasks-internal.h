@@ -32,11 +32,12 @@ struct TaskReader {
 
 typedef struct Proc { /* one process during a read */
         ProcStat stat;
-        int parent; /* index; -1 none */
-        int extra;  /* index into the given ones; -1 no */
+        int parent;       /* index; -1 none */
+        int extra;        /* index into the given ones; -1 no */
         int job, section; /* whose own Match= it fits; -1 none */
         bool by_pid;
         bool ignored;
+        bool own; /* a program of ours */
         bool looked, denied;
         bool candidate, launcher, copy;
         Holding holding;
@@ -44,7 +45,7 @@ typedef struct Proc { /* one process during a read */
         int rank;
         const char *heir_job, *heir_ranks; /* borrowed: belongs to its ancestor's job */
         unsigned n_matched, n_holders; /* candidates below it that fit the same job by themselves, that hold nodes */
-        size_t task; /* index into the snapshot's tasks, while they are made; SIZE_MAX none */
+        size_t task;                   /* index into the snapshot's tasks, while they are made; SIZE_MAX none */
 } Proc;
 
 typedef struct Pass { /* what one read works on */

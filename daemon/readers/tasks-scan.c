@@ -109,15 +109,16 @@ static int order_jobs(Pass *x) {
         return 0;
 }
 
-/* qschedctl's own command line names the job file, which is often named like the job. */
-static bool is_ignored(const TaskReadParams *p, const ProcStat *s) {
+static bool is_own(const ProcStat *s) {
         static const char *const own[] = { "qschedd", "qschedctl", "qsched-smi", "qsched-cluster" };
 
-        if (s->pid == getpid())
-                return true;
         for (size_t i = 0; i < ELEMENTSOF(own); i++)
                 if (streq(s->comm, own[i]))
                         return true;
+        return s->pid == getpid();
+}
+
+static bool is_ignored(const TaskReadParams *p, const ProcStat *s) {
         for (char *const *g = p->ignore; g && *g; g++)
                 if (fnmatch(*g, s->comm, 0) == 0)
                         return true;
@@ -232,7 +233,8 @@ static int read_proc(Pass *x, pid_t pid) {
         if (old && old->start_time != p->stat.start_time)
                 old = NULL;
         *now = (Seen){ .pid = pid, .start_time = p->stat.start_time, .comm = hash_string(HASH_START, p->stat.comm) };
-        p->ignored = is_ignored(x->params, &p->stat);
+        p->own = is_own(&p->stat);
+        p->ignored = p->own || is_ignored(x->params, &p->stat);
         p->extra = p->stat.kernel ? -1 : extra_of(x, &p->stat);
         count_use(x, old, &p->stat, now);
         if (!p->stat.kernel && (p->extra >= 0 || !may_rest(x, old, now))) {

@@ -328,6 +328,8 @@ static void test_launcher(void **state) {
         read_once(root.root, &(TaskReadParams){ .ignore = ignore, .jobs = j.list, .n_jobs = 1 }, s);
         assert_null(snapshot_task(s, 1000)); /* torchrun itself, although it matches */
         assert_null(snapshot_task(s, 3000)); /* ignored, although it matches */
+        assert_null(snapshot_task(s, 2900)); /* sudo qschedctl apply pretrain_gpt.job */
+        assert_null(snapshot_task(s, 2901));
         assert_int_equal(task(s, 1103)->parent_task, 0);
         assert_int_equal(ranks_match(s, j.list, 1, &l), 0);
         assert_int_equal(l.n_ranks, 4);

@@ -122,6 +122,8 @@ def k8s():
     h.proc(1202, 1101, "sh", ["sh", "-c", "ccec kernel.cpp"], v2(box), start=100302)
     h.proc(2000, 1, "VLLM::Worker_TP", ["VLLM::Worker_TP0"], v2(static), fds=["/dev/davinci_manager", "/dev/davinci0"],
            cpus="8-15", mems="1", uid=1000, start=80000)
+    h.proc(2900, 1, "sudo", ["sudo", "qschedctl", "apply", "pretrain_gpt.job"], v2("/user.slice/user-0.slice/session-3.scope"))
+    h.proc(2901, 2900, "qschedctl", ["qschedctl", "apply", "pretrain_gpt.job"], v2("/user.slice/user-0.slice/session-3.scope"))
     h.proc(3000, 1, "npu-exporter", ["npu-exporter", "--pretrain_gpt"], v2("/system.slice/npu-exporter.service"),
            fds=["/dev/davinci_manager", "/dev/hisi_hdc"])
     h.proc(3001, 1, "npu-smi", ["npu-smi", "info"], v2("/user.slice/user-0.slice/session-3.scope"), fds=["/dev/davinci1"])
