@@ -200,7 +200,7 @@ char *config_range(const ConfigItem *item) {
         switch (item->type) {
         case CONFIG_BOOL: return strdup("yes or no");
         case CONFIG_ENUM: return join_words(item->words, "");
-        case CONFIG_STRING: return strdup("text");
+        case CONFIG_STRING: return item->words ? join_words(item->words, "") : strdup("text");
         case CONFIG_STRV: return strdup("words separated by blanks");
         case CONFIG_BITSET: return strdup("a list of numbers such as 0-3,8");
         default:

@@ -56,7 +56,7 @@ typedef enum ConfigType {
         CONFIG_USEC,   /* uint64_t microseconds, min..max in microseconds */
         CONFIG_SIZE,   /* uint64_t bytes, powers of 1024 */
         CONFIG_RATE,   /* double bytes per second, powers of 1000 */
-        CONFIG_STRING, /* char *, owned */
+        CONFIG_STRING, /* char *, owned; the words, if any, are only for the help */
         CONFIG_STRV,   /* char **, owned; value split at blanks */
         CONFIG_BITSET, /* Bitset */
         CONFIG_ENUM,   /* int, index into the NULL-terminated words */

@@ -24,13 +24,17 @@
 #define WEIGHT_MAX 1e6
 
 static const char *const auto_words[] = { "auto", NULL };
+static const char *const level_words[] = {
+        "emerg", "alert", "crit", "err", "warning", "notice", "info", "debug", NULL
+};
+static const char *const solver_words[] = { "auto", "greedy", "sa", "exact", NULL };
 
 /* clang-format off */
 const ConfigItem config_items[] = {
         { "Daemon", "Interval", CONFIG_USEC, 100e3, 3600e6, "5s", offsetof(Config, interval_usec), NULL,
           "Time between two looks at the machine and its tasks" },
-        { "Daemon", "LogLevel", CONFIG_STRING, 0, 0, "info", offsetof(Config, log_level), NULL,
-          "Least important messages to log: emerg alert crit err warning notice info debug" },
+        { "Daemon", "LogLevel", CONFIG_STRING, 0, 0, "info", offsetof(Config, log_level), level_words,
+          "Least important messages to log" },
         { "Tasks", "DeviceNodes", CONFIG_STRV, 0, 0, "", offsetof(Config, device_nodes), NULL,
           "Further device nodes, as globs, that only a task holds open: compute nodes, not control nodes" },
         { "Tasks", "Ignore", CONFIG_STRV, 0, 0,
@@ -49,8 +53,8 @@ const ConfigItem config_items[] = {
           "After a change nothing is planned again by itself for this time" },
         { "Placement", "TemperatureTarget", CONFIG_DOUBLE, 0, 150, "75", offsetof(Config, temperature_target), NULL,
           "Degrees C above which a device counts as hot" },
-        { "Solver", "Solver", CONFIG_STRING, 0, 0, "auto", offsetof(Config, solver), NULL,
-          "Which solver decides: auto greedy sa exact; auto chooses by size" },
+        { "Solver", "Solver", CONFIG_STRING, 0, 0, "auto", offsetof(Config, solver), solver_words,
+          "Which solver decides; auto chooses by size" },
         { "Solver", "Budget", CONFIG_USEC, 1e3, 300e6, "2s", offsetof(Config, budget_usec), NULL,
           "Longest time of one decision; the best plan so far is taken then" },
         { "Solver", "Seed", CONFIG_UINT, 0, UINT32_MAX, "1", offsetof(Config, seed), NULL,
@@ -179,20 +183,9 @@ static int check_log_level(Loader *l, const Ini *ini, const IniItem *item) {
 }
 
 static int check_solver(Loader *l, const Ini *ini, const IniItem *item) {
-        _cleanup_free_ char *names = NULL;
-        size_t size;
-        FILE *f;
-
         if (solver_by_name(item->value))
                 return 0;
-        f = open_memstream(&names, &size);
-        if (!f)
-                return -ENOMEM;
-        for (const Solver *const *s = solvers; *s; s++)
-                fprintf(f, " %s", (*s)->name);
-        if (fclose(f) != 0)
-                return -ENOMEM;
-        return item_fail(l, ini, item, "Solver=%.40s is not one of:%s", item->value, names);
+        return item_fail(l, ini, item, "Solver=%.40s is not one of: auto greedy sa exact", item->value);
 }
 
 static int check_pci_ids(Loader *l, const Ini *ini, const IniItem *item) {
@@ -366,10 +359,7 @@ static int print_section(FILE *f, const ConfigItem *items, const char *section) 
                 range = config_range(items);
                 if (!range)
                         return -ENOMEM;
-                fprintf(f, "\n# %s.\n", items->help);
-                if (items->type != CONFIG_STRING && items->type != CONFIG_STRV) /* there the help tells */
-                        fprintf(f, "# Allowed: %s\n", range);
-                fprintf(f, "#%s=%s\n", items->key, strempty(items->def));
+                fprintf(f, "\n# %s.\n# Allowed: %s\n#%s=%s\n", items->help, range, items->key, strempty(items->def));
         }
         return 0;
 }

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "common/fileio.h"
+#include "common/log.h"
 
 static char dir[] = "/tmp/test-config.XXXXXX";
 
@@ -101,6 +102,22 @@ static void test_print(void **state) {
         path = put("spoken.conf", text);
         spoken = load(path, NULL);
         assert_defaults(spoken);
+}
+
+/* The words that help and manual show are the ones that are taken. */
+static void test_words(void **state) {
+        for (const ConfigItem *i = config_items; i->section; i++)
+                if (streq(i->key, "Solver")) {
+                        size_t n = 0;
+
+                        while (solvers[n])
+                                n++;
+                        assert_int_equal(strv_length((char *const *) i->words), n);
+                        for (size_t j = 0; j < n; j++)
+                                assert_non_null(solver_by_name(i->words[j]));
+                } else if (streq(i->key, "LogLevel"))
+                        for (int j = 0; i->words[j]; j++)
+                                assert_int_equal(log_level_from_string(i->words[j]), j);
 }
 
 static void test_weights(void **state) {
@@ -211,9 +228,10 @@ static void test_files(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_teardown(test_empty, clear),   cmocka_unit_test_teardown(test_print, clear),
-                cmocka_unit_test_teardown(test_weights, clear), cmocka_unit_test_teardown(test_drop_ins, clear),
-                cmocka_unit_test_teardown(test_bad, clear),     cmocka_unit_test_teardown(test_files, clear),
+                cmocka_unit_test_teardown(test_empty, clear),    cmocka_unit_test_teardown(test_print, clear),
+                cmocka_unit_test_teardown(test_weights, clear),  cmocka_unit_test(test_words),
+                cmocka_unit_test_teardown(test_drop_ins, clear), cmocka_unit_test_teardown(test_bad, clear),
+                cmocka_unit_test_teardown(test_files, clear),
         };
 
         return cmocka_run_group_tests_name("config", tests, make_dir, remove_dir);
