@@ -10,6 +10,7 @@
 #include "daemon/enforce.h"
 
 #include <errno.h>
+#include <sys/syscall.h>
 
 #include "daemon/enforce-internal.h"
 #include "daemon/readers/tasks.h"
@@ -56,16 +57,31 @@ static const UndoEntry *inherited(const Pass *p, const Bitset *current) {
         return NULL;
 }
 
+static int note_inherited(Pass *p, const Thread *t, const UndoEntry *from, const UndoEntry **ret) {
+        int r = undo_note_inherited(p->e->undo, p->t->id, p->job, p->identity.process, t->tid, t->start, from);
+
+        if (r < 0)
+                return r;
+        *ret = undo_find_tid(p->e->undo, t->tid, t->start);
+        return 0;
+}
+
 static int note(Pass *p, const Thread *t, const UndoEntry *entry, const Bitset *current) {
+        const UndoEntry *from;
         int r = transaction_begin(p->t);
 
         if (r < 0)
                 return r;
-        if (!entry)
-                entry = inherited(p, current);
-        if (entry)
+        from = entry ? entry : inherited(p, current);
+        if (!entry && from) {
+                r = note_inherited(p, t, from, &entry);
+                if (r < 0)
+                        return r;
+                from = entry ? entry : inherited(p, current); /* entries may have moved */
+        }
+        if (from)
                 return undo_note_affinity(p->e->undo, p->t->id, p->job, p->identity.process, t->tid, t->start,
-                                          &entry->old, p->wanted, entry->all);
+                                          &from->old, p->wanted, from->all);
         return undo_note_affinity(p->e->undo, p->t->id, p->job, p->identity.process, t->tid, t->start, current,
                                   p->wanted, bitset_equal(current, &p->allowed.cpus));
 }
@@ -82,11 +98,11 @@ static int unnote(Pass *p, const Thread *t) {
                                   &entry->before, entry->all);
 }
 
+/* Its process, and the thread in it (signal 0 asks just that). */
 static bool still_there(const Pass *p, const Thread *t) {
-        Thread again;
-
-        return identity_alive(&p->identity) && thread_read(&p->identity, t->tid, &again) >= 0 &&
-               again.start == t->start;
+        if (!identity_alive(&p->identity))
+                return false;
+        return syscall(SYS_tgkill, p->identity.process.pid, t->tid, 0) == 0 || errno == EPERM;
 }
 
 static int write_thread(Pass *p, const Thread *t, const UndoEntry *entry, const Bitset *current) {
@@ -108,9 +124,15 @@ static int write_thread(Pass *p, const Thread *t, const UndoEntry *entry, const 
         return outcome_add(p->o, result, p->job, p->identity.process, t, current, p->wanted, &got, error);
 }
 
+/* Known without asking, and without a note each tick. */
+static bool excluded(const Pass *p, const Bitset *current) {
+        return !bitset_intersects(p->wanted, &p->allowed.cpus) && !bitset_equal(current, p->wanted);
+}
+
 static int apply_thread(Pass *p, pid_t tid) {
         _cleanup_(bitset_done) Bitset current = BITSET_EMPTY;
         const UndoEntry *entry;
+        Judgement judgement;
         Thread t;
         int r;
 
@@ -122,16 +144,15 @@ static int apply_thread(Pass *p, pid_t tid) {
         if (r < 0)
                 return r;
         entry = undo_find_tid(p->e->undo, tid, t.start);
-        switch (judge(p, entry, &current)) {
-        case JUDGE_SAME: return outcome_add(p->o, CHANGE_SAME, NULL, p->identity.process, NULL, NULL, NULL, NULL, 0);
-        case JUDGE_DRIFT:
+        judgement = judge(p, entry, &current);
+        if (judgement == JUDGE_DRIFT)
                 return outcome_add(p->o, CHANGE_DRIFT, p->job, p->identity.process, &t, &entry->new, p->wanted,
                                    &current, 0);
-        case JUDGE_WRITE: break;
-        }
-        if (!bitset_intersects(p->wanted, &p->allowed.cpus)) /* known without asking, and without a note each tick */
+        if (!p->only_note && excluded(p, &current))
                 return outcome_add(p->o, CHANGE_REFUSED, p->job, p->identity.process, &t, &current, p->wanted, &current,
                                    EINVAL);
+        if (judgement == JUDGE_SAME)
+                return outcome_add(p->o, CHANGE_SAME, NULL, p->identity.process, NULL, NULL, NULL, NULL, 0);
         return write_thread(p, &t, entry, &current);
 }
 

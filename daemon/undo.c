@@ -204,7 +204,7 @@ int undo_begin(Undo *u, const char *job, uint64_t *ret_id) {
 
 static int note_entry(Undo *u, const UndoEntry *e) {
         json_t *line;
-        int r = undo_entry_to_json(e, &e->new, false, &line);
+        int r = undo_entry_to_json(e, &e->new, e->committed, &line);
 
         return r < 0 ? r : note(u, line);
 }
@@ -220,6 +220,24 @@ int undo_note_affinity(Undo *u, uint64_t id, const char *job, Process p, pid_t t
                                            .old = *old,
                                            .new = *new,
                                            .all = all });
+}
+
+int undo_note_inherited(Undo *u, uint64_t id, const char *job, Process p, pid_t tid, uint64_t tid_start,
+                        const UndoEntry *from) {
+        const Bitset *stood = from->committed ? &from->new : &from->before;
+
+        if (bitset_isempty(stood)) /* born within this very transaction: nothing of ours stood before it */
+                return 0;
+        return note_entry(u, &(UndoEntry){ .type = UNDO_AFFINITY,
+                                           .id = id,
+                                           .job = (char *) job,
+                                           .process = p,
+                                           .tid = tid,
+                                           .tid_start = tid_start,
+                                           .old = from->old,
+                                           .new = *stood,
+                                           .all = from->all,
+                                           .committed = true });
 }
 
 int undo_note_cgroup(Undo *u, uint64_t id, const char *job, Process p, const char *controller, const char *old,

@@ -49,6 +49,10 @@ int undo_begin(Undo *u, const char *job, uint64_t *ret_id);
 /* Written and flushed before the change. -ENOSPC and the like mean: do not make the change. */
 int undo_note_affinity(Undo *u, uint64_t id, const char *job, Process p, pid_t tid, uint64_t tid_start,
                        const Bitset *old, const Bitset *new, bool all);
+/* For a thread that has what we wrote for `from` because it was born since: an entry that says so and is committed, so
+ * that a change on top of it goes back to that first. */
+int undo_note_inherited(Undo *u, uint64_t id, const char *job, Process p, pid_t tid, uint64_t tid_start,
+                        const UndoEntry *from);
 int undo_note_cgroup(Undo *u, uint64_t id, const char *job, Process p, const char *controller, const char *old,
                      const char *new);
 int undo_note_dir(Undo *u, uint64_t id, const char *job, const char *path);

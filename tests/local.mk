@@ -65,7 +65,10 @@ tests_unit_test_enforce_SOURCES = tests/unit/test-enforce.c tests/unit/enforce-f
 tests_unit_test_enforce_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
 tests_unit_test_enforce_group_SOURCES = tests/unit/test-enforce-group.c tests/unit/enforce-fixture.c tests/unit/enforce-fixture.h
 tests_unit_test_enforce_group_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
-TESTS += tests/unit/test-enforce tests/unit/test-enforce-group
+check_PROGRAMS += tests/unit/test-enforce-random
+tests_unit_test_enforce_random_SOURCES = tests/unit/test-enforce-random.c tests/unit/enforce-fixture.c tests/unit/enforce-fixture.h
+tests_unit_test_enforce_random_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-enforce tests/unit/test-enforce-group tests/unit/test-enforce-random
 
 # For ./dev check, which runs a part of them under sanitizers
 print-tests:

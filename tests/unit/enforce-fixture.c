@@ -270,6 +270,9 @@ static void puppet_main(int in, int out) {
         char command;
 
         (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (int fd = 3; fd < 256; fd++) /* the journal's lock among them */
+                if (fd != in && fd != out)
+                        (void) close(fd);
         while (read(in, &command, 1) == 1) {
                 pid_t pid = 0;
 

@@ -5,7 +5,9 @@
  * groups of ours are scopes).
  */
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <systemd/sd-daemon.h>
@@ -411,6 +413,50 @@ static void test_adopt_taken(void **state) {
         foreign_remove(&w);
 }
 
+/* The journal fills up at some step of an adoption: nothing of it stays. */
+static void test_adopt_full_disk(void **state) {
+        Fixture *f = *state;
+        unsigned n_failed = 0;
+
+        SKIP_UNLESS_USABLE(f);
+        if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+                print_message("a full disk: needs a mount namespace of its own\n");
+                skip();
+        }
+        f->enforcer = enforcer_free(f->enforcer);
+        f->undo = undo_free(f->undo);
+        assert_int_equal(mount("tmpfs", f->dir, "tmpfs", 0, "size=4k"), 0);
+        daemon_restart(f);
+        for (unsigned n = 20; n < 36; n++) {
+                _cleanup_free_ char *group = NULL, *threads = NULL, *expected = NULL;
+                Worker w;
+                int r;
+
+                assert_true(asprintf(&threads, "--threads=%u", n) > 0);
+                w = homeless(f, threads);
+                r = adopt(f, w.process, OWNER_NONE, cpu_b, &group);
+                if (r < 0) {
+                        assert_int_equal(r, -ENOSPC);
+                        assert_message(f, "undo journal");
+                        n_failed++;
+                } else {
+                        assert_masks(w.process.pid, cpu_b);
+                        assert_int_equal(revert(f), 0);
+                }
+                assert_true(asprintf(&expected, "/qsched.slice/train-%d.scope", w.process.pid) > 0);
+                assert_cpuset_path(w.process.pid, "/");
+                assert_masks(w.process.pid, cpu_all);
+                assert_no_group(f, expected);
+                assert_int_equal(journal_count(f), 0);
+                worker_end(&w);
+        }
+        assert_in_range(n_failed, 1, 15);
+        f->enforcer = enforcer_free(f->enforcer);
+        f->undo = undo_free(f->undo);
+        assert_int_equal(umount(f->dir), 0);
+        daemon_restart(f);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_outside, setup, teardown),
@@ -426,6 +472,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_adopt_foreign_group, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_adopt_killed, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_adopt_taken, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_adopt_full_disk, setup, teardown),
         };
 
         if (group_setup(NULL) != 0) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Apply, revert, recover on real processes with real threads; what is asserted is what /proc says. */
+#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -7,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "common/fileio.h"
 #include "enforce-fixture.h"
 
 static void test_all_threads(void **state) {
@@ -308,6 +310,23 @@ static void test_killed_on_top(void **state) {
         worker_end(&w);
 }
 
+/* Threads born since the committed plan have no entry yet: a change of them goes back to that plan too. */
+static void test_killed_inherited(void **state) {
+        Fixture *f = *state;
+        Worker w = worker_start("--threads=2", "--late=400:0.3", NULL);
+
+        assert_int_equal(apply(f, w.process, cpu_a), 0);
+        worker_say(&w, "late");
+        assert_int_equal(n_threads(w.process.pid), 402);
+        (void) kill_half_way(f, &w, cpu_a, cpu_b);
+        recover(f);
+        assert_int_equal(f->outcome.n_drift, 0);
+        assert_masks(w.process.pid, cpu_a);
+        assert_int_equal(revert(f), 0);
+        assert_masks(w.process.pid, cpu_all);
+        worker_end(&w);
+}
+
 static void test_recover_dead(void **state) {
         Fixture *f = *state;
         Worker w = worker_start("--threads=3", NULL), v = worker_start("--threads=2", NULL);
@@ -385,6 +404,68 @@ static void test_churn(void **state) {
         puppet_end(&p);
 }
 
+static pid_t kernel_thread(const char *comm) {
+        DIR *d = opendir("/proc");
+        struct dirent *de;
+        pid_t found = 0;
+
+        assert_non_null(d);
+        while (found == 0 && (de = readdir(d))) {
+                _cleanup_free_ char *path = NULL, *line = NULL;
+
+                assert_true(asprintf(&path, "/proc/%s/comm", de->d_name) > 0);
+                if (read_line_at(AT_FDCWD, path, &line) >= 0 && streq(line, comm))
+                        found = atoi(de->d_name);
+        }
+        (void) closedir(d);
+        return found;
+}
+
+/* PF_NO_SETAFFINITY: the kernel says EINVAL though the CPUs are allowed. Counted, said, and not noted. */
+static void test_immovable(void **state) {
+        Fixture *f = *state;
+        _cleanup_free_ char *before = NULL, *after = NULL;
+        pid_t pid = kernel_thread("ksoftirqd/0");
+
+        if (pid == 0 || geteuid() != 0) {
+                print_message("a thread that refuses: needs root and to see ksoftirqd/0\n");
+                skip();
+        }
+        before = mask_of(pid);
+        assert_int_equal(apply(f, process_now(pid), cpu_b), 0);
+        assert_int_equal(f->outcome.n_refused, 1);
+        assert_int_equal(f->outcome.n_written, 0);
+        assert_int_equal(f->outcome.changes[0].result, CHANGE_REFUSED);
+        assert_int_equal(f->outcome.changes[0].error, EINVAL);
+        assert_message(f, "ksoftirqd/0");
+        assert_int_equal(journal_count(f), 0);
+        after = mask_of(pid);
+        assert_string_equal(after, before);
+}
+
+static void test_not_permitted(void **state) {
+        Fixture *f = *state;
+        Worker w;
+        int r;
+
+        if (geteuid() != 0) {
+                print_message("somebody else's process: needs root to have one\n");
+                skip();
+        }
+        w = worker_start("--threads=3", NULL);
+        assert_int_equal(seteuid(65534), 0);
+        r = apply(f, w.process, cpu_b);
+        assert_int_equal(seteuid(0), 0);
+        assert_int_equal(r, 0);
+        assert_int_equal(f->outcome.n_refused, 3);
+        assert_int_equal(f->outcome.changes[0].error, EPERM);
+        assert_int_equal(strv_length(f->outcome.messages), 1);
+        assert_message(f, "not permitted");
+        assert_int_equal(journal_count(f), 0);
+        assert_masks(w.process.pid, cpu_all);
+        worker_end(&w);
+}
+
 static void test_json(void **state) {
         Fixture *f = *state;
         Worker w = worker_start("--threads=2", "--name=odd \xff name", NULL);
@@ -424,8 +505,11 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_gone_and_reused, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_killed, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_killed_on_top, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_killed_inherited, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_recover_dead, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_churn, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_immovable, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_not_permitted, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_json, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
         };
