@@ -39,8 +39,9 @@ int authority_caller(sd_bus_message *m, uid_t *ret_uid, pid_t *ret_pid) {
 
 static bool is_absent(const sd_bus_error *e) {
         static const char *const names[] = {
-                SD_BUS_ERROR_SERVICE_UNKNOWN, SD_BUS_ERROR_NAME_HAS_NO_OWNER,
-                "org.freedesktop.systemd1.NoSuchUnit", "org.freedesktop.systemd1.LoadFailed", "org.freedesktop.systemd1.UnitMasked",
+                SD_BUS_ERROR_SERVICE_UNKNOWN,          SD_BUS_ERROR_NAME_HAS_NO_OWNER,
+                "org.freedesktop.systemd1.NoSuchUnit", "org.freedesktop.systemd1.LoadFailed",
+                "org.freedesktop.systemd1.UnitMasked",
         };
 
         for (size_t i = 0; i < ELEMENTSOF(names); i++)
@@ -60,13 +61,18 @@ static int on_answer(sd_bus_message *answer, void *userdata, sd_bus_error *ret_e
                 return 0;
         }
         if (e)
-                (void) text_fail(0, &sentence, "polkit could not be asked about %s (%s): only root may", q->action, strempty(e->message));
-        else if (sd_bus_message_enter_container(answer, 'r', "bba{ss}") < 0 || sd_bus_message_read(answer, "bb", &granted, &challenge) < 0) {
+                (void) text_fail(0, &sentence, "polkit could not be asked about %s (%s): only root may", q->action,
+                                 strempty(e->message));
+        else if (sd_bus_message_enter_container(answer, 'r', "bba{ss}") < 0 ||
+                 sd_bus_message_read(answer, "bb", &granted, &challenge) < 0) {
                 granted = 0;
                 (void) text_fail(0, &sentence, "polkit's answer about %s is not understood: only root may", q->action);
         } else
-                (void) text_fail(0, &sentence, challenge ? "polkit wants authentication for %s, and user %u was not or could not be asked" :
-                                 "polkit does not allow %s to user %u", q->action, (unsigned) q->uid);
+                (void) text_fail(
+                        0, &sentence,
+                        challenge ? "polkit wants authentication for %s, and user %u was not or could not be asked"
+                                  : "polkit does not allow %s to user %u",
+                        q->action, (unsigned) q->uid);
         q->reply(q->userdata, granted ? AUTHORITY_GRANTED : AUTHORITY_DENIED, sentence);
         return 0;
 }
@@ -76,11 +82,13 @@ static int polkit_ask(sd_bus_message *m, const char *action, Question *q, sd_bus
         sd_bus *bus = sd_bus_message_get_bus(m);
         int r;
 
-        r = sd_bus_message_new_method_call(bus, &ask, "org.freedesktop.PolicyKit1", "/org/freedesktop/PolicyKit1/Authority",
+        r = sd_bus_message_new_method_call(bus, &ask, "org.freedesktop.PolicyKit1",
+                                           "/org/freedesktop/PolicyKit1/Authority",
                                            "org.freedesktop.PolicyKit1.Authority", "CheckAuthorization");
         if (r >= 0)
-                r = sd_bus_message_append(ask, "(sa{sv})sa{ss}us", "system-bus-name", 1, "name", "s", sd_bus_message_get_sender(m),
-                                          action, 0, sd_bus_message_get_allow_interactive_authorization(m) > 0, "");
+                r = sd_bus_message_append(ask, "(sa{sv})sa{ss}us", "system-bus-name", 1, "name", "s",
+                                          sd_bus_message_get_sender(m), action, 0,
+                                          sd_bus_message_get_allow_interactive_authorization(m) > 0, "");
         if (r >= 0)
                 r = sd_bus_call_async(bus, slot, ask, on_answer, q, POLKIT_TIMEOUT_USEC);
         if (r >= 0)
@@ -88,7 +96,8 @@ static int polkit_ask(sd_bus_message *m, const char *action, Question *q, sd_bus
         return r;
 }
 
-int authority_check(sd_bus_message *m, uid_t uid, const char *action, AuthorityReply reply, void *userdata, sd_bus_slot **slot) {
+int authority_check(sd_bus_message *m, uid_t uid, const char *action, AuthorityReply reply, void *userdata,
+                    sd_bus_slot **slot) {
         Question *q;
         int r;
 

@@ -18,4 +18,5 @@ typedef void (*AuthorityReply)(void *userdata, Authority a, const char *sentence
 int authority_caller(sd_bus_message *m, uid_t *ret_uid, pid_t *ret_pid);
 /* Answers by the callback, perhaps before it returns. *slot is the pending question, NULL when there is none; who
  * frees it is not called back. */
-int authority_check(sd_bus_message *m, uid_t uid, const char *action, AuthorityReply reply, void *userdata, sd_bus_slot **slot);
+int authority_check(sd_bus_message *m, uid_t uid, const char *action, AuthorityReply reply, void *userdata,
+                    sd_bus_slot **slot);

@@ -58,8 +58,8 @@ static int list_add(ObjectList *l, const char *prefix, const char *name, const c
                 l->objects = n;
                 n += l->n;
                 *n = (Object){ .interface = interface };
-                r = streq(prefix, TASK_PREFIX) ? (asprintf(&n->path, TASK_PREFIX "/%s", name) < 0 ? -ENOMEM : 0) :
-                                                 sd_bus_path_encode(prefix, name, &n->path);
+                r = streq(prefix, TASK_PREFIX) ? (asprintf(&n->path, TASK_PREFIX "/%s", name) < 0 ? -ENOMEM : 0)
+                                               : sd_bus_path_encode(prefix, name, &n->path);
                 if (r >= 0) {
                         n->properties = properties;
                         l->n++;
@@ -75,10 +75,11 @@ static json_t *known(double d) {
 }
 
 static json_t *device_properties(const Snapshot *s, const Device *d) {
-        return json_pack("{s:s,s:s,s:s,s:I,s:I,s:o,s:o,s:s}", "Name", d->name, "Kind", strempty(d->kind), "PCI", strempty(d->pci),
-                         "NUMANode", d->node == TOPOLOGY_NONE ? (json_int_t) -1 : (json_int_t) s->topology->nodes[d->node].os, "Memory",
-                         (json_int_t) d->memory, "Temperature", known(d->temperature), "Power", known(d->power), "Health",
-                         health_names[d->health]);
+        return json_pack("{s:s,s:s,s:s,s:I,s:I,s:o,s:o,s:s}", "Name", d->name, "Kind", strempty(d->kind), "PCI",
+                         strempty(d->pci), "NUMANode",
+                         d->node == TOPOLOGY_NONE ? (json_int_t) -1 : (json_int_t) s->topology->nodes[d->node].os,
+                         "Memory", (json_int_t) d->memory, "Temperature", known(d->temperature), "Power",
+                         known(d->power), "Health", health_names[d->health]);
 }
 
 static json_t *task_properties(const Snapshot *s, const Task *t) {
@@ -92,9 +93,9 @@ static json_t *task_properties(const Snapshot *s, const Task *t) {
         }
         for (size_t i = 0; i < t->n_devices; i++)
                 (void) json_array_append_new(devices, json_string(s->devices[t->devices[i]].name));
-        return json_pack("{s:I,s:s,s:s,s:s,s:s,s:s,s:o,s:I,s:s}", "PID", (json_int_t) t->pid, "Name", strempty(t->name), "Job",
-                         strempty(t->job), "CPUs", cpus, "AllowedCPUs", allowed, "Mems", mems, "Devices", devices, "Threads",
-                         (json_int_t) t->threads, "Owner", strempty(t->owner));
+        return json_pack("{s:I,s:s,s:s,s:s,s:s,s:s,s:o,s:I,s:s}", "PID", (json_int_t) t->pid, "Name", strempty(t->name),
+                         "Job", strempty(t->job), "CPUs", cpus, "AllowedCPUs", allowed, "Mems", mems, "Devices",
+                         devices, "Threads", (json_int_t) t->threads, "Owner", strempty(t->owner));
 }
 
 static unsigned matched(const Snapshot *s, const char *job) {
@@ -111,7 +112,8 @@ static int list_fill(ObjectList *l, const Manager *m, const Snapshot *s) {
         int r = 0;
 
         for (size_t i = 0; r >= 0 && s && i < s->n_devices; i++)
-                r = list_add(l, DEVICE_PREFIX, s->devices[i].name, DEVICE_INTERFACE, device_properties(s, &s->devices[i]));
+                r = list_add(l, DEVICE_PREFIX, s->devices[i].name, DEVICE_INTERFACE,
+                             device_properties(s, &s->devices[i]));
         for (size_t i = 0; r >= 0 && (name = manager_job(m, i, &priority, &ranks)); i++)
                 r = list_add(l, JOB_PREFIX, name, JOB_INTERFACE,
                              json_pack("{s:s,s:I,s:I,s:I}", "Name", name, "Priority", (json_int_t) priority, "Ranks",
@@ -133,41 +135,41 @@ static json_t *property(void *userdata, const char *name) {
         return json_object_get(o->properties, name);
 }
 
-static int get_string(sd_bus *bus, const char *path, const char *interface, const char *name, sd_bus_message *reply, void *userdata,
-                      sd_bus_error *e) {
+static int get_string(sd_bus *bus, const char *path, const char *interface, const char *name, sd_bus_message *reply,
+                      void *userdata, sd_bus_error *e) {
         return sd_bus_message_append(reply, "s", strempty(json_string_value(property(userdata, name))));
 }
 
-static int get_u32(sd_bus *bus, const char *path, const char *interface, const char *name, sd_bus_message *reply, void *userdata,
-                   sd_bus_error *e) {
+static int get_u32(sd_bus *bus, const char *path, const char *interface, const char *name, sd_bus_message *reply,
+                   void *userdata, sd_bus_error *e) {
         return sd_bus_message_append(reply, "u", (uint32_t) json_integer_value(property(userdata, name)));
 }
 
-static int get_i32(sd_bus *bus, const char *path, const char *interface, const char *name, sd_bus_message *reply, void *userdata,
-                   sd_bus_error *e) {
+static int get_i32(sd_bus *bus, const char *path, const char *interface, const char *name, sd_bus_message *reply,
+                   void *userdata, sd_bus_error *e) {
         return sd_bus_message_append(reply, "i", (int32_t) json_integer_value(property(userdata, name)));
 }
 
-static int get_u64(sd_bus *bus, const char *path, const char *interface, const char *name, sd_bus_message *reply, void *userdata,
-                   sd_bus_error *e) {
+static int get_u64(sd_bus *bus, const char *path, const char *interface, const char *name, sd_bus_message *reply,
+                   void *userdata, sd_bus_error *e) {
         return sd_bus_message_append(reply, "t", (uint64_t) json_integer_value(property(userdata, name)));
 }
 
-static int get_double(sd_bus *bus, const char *path, const char *interface, const char *name, sd_bus_message *reply, void *userdata,
-                      sd_bus_error *e) {
+static int get_double(sd_bus *bus, const char *path, const char *interface, const char *name, sd_bus_message *reply,
+                      void *userdata, sd_bus_error *e) {
         json_t *v = property(userdata, name);
 
         return sd_bus_message_append(reply, "d", json_is_number(v) ? json_number_value(v) : (double) NAN);
 }
 
-static int get_strv(sd_bus *bus, const char *path, const char *interface, const char *name, sd_bus_message *reply, void *userdata,
-                    sd_bus_error *e) {
+static int get_strv(sd_bus *bus, const char *path, const char *interface, const char *name, sd_bus_message *reply,
+                    void *userdata, sd_bus_error *e) {
         json_t *v = property(userdata, name), *s;
         size_t i;
         int r;
 
         r = sd_bus_message_open_container(reply, 'a', "s");
-        json_array_foreach(v, i, s)
+        json_array_foreach (v, i, s)
                 if (r >= 0)
                         r = sd_bus_message_append(reply, "s", strempty(json_string_value(s)));
         return r < 0 ? r : sd_bus_message_close_container(reply);
@@ -212,7 +214,8 @@ static const sd_bus_vtable task_vtable[] = {
         SD_BUS_VTABLE_END,
 };
 
-static int object_find(sd_bus *bus, const char *path, const char *interface, void *userdata, void **ret, sd_bus_error *e) {
+static int object_find(sd_bus *bus, const char *path, const char *interface, void *userdata, void **ret,
+                       sd_bus_error *e) {
         const Objects *o = userdata;
         Object *found = list_find(&o->list, path);
 
@@ -253,7 +256,8 @@ int objects_new(sd_bus *bus, Manager *m, Objects **ret) {
         o->manager = m;
         r = sd_bus_add_object_manager(bus, &o->slots[6], "/org/qsched1");
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(rows); i++) {
-                r = sd_bus_add_fallback_vtable(bus, &o->slots[2 * i], rows[i].prefix, rows[i].interface, rows[i].vtable, object_find, o);
+                r = sd_bus_add_fallback_vtable(bus, &o->slots[2 * i], rows[i].prefix, rows[i].interface, rows[i].vtable,
+                                               object_find, o);
                 if (r >= 0)
                         r = sd_bus_add_node_enumerator(bus, &o->slots[2 * i + 1], rows[i].prefix, object_paths, o);
         }
@@ -281,7 +285,7 @@ static int tell_changed(Objects *o, const Object *before, const Object *now) {
         const char *name;
         json_t *v;
 
-        json_object_foreach(now->properties, name, v)
+        json_object_foreach (now->properties, name, v)
                 if (n + 1 < ELEMENTSOF(names) && !json_equal(v, json_object_get(before->properties, name)))
                         names[n++] = name;
         names[n] = NULL;
@@ -301,12 +305,13 @@ int objects_update(Objects *o, const Snapshot *s) {
         o->list = now;
         for (size_t i = 0; i < before.n && r >= 0; i++)
                 if (!list_find(&now, before.objects[i].path))
-                        r = sd_bus_emit_interfaces_removed(o->bus, before.objects[i].path, before.objects[i].interface, NULL);
+                        r = sd_bus_emit_interfaces_removed(o->bus, before.objects[i].path, before.objects[i].interface,
+                                                           NULL);
         for (size_t i = 0; i < now.n && r >= 0; i++) {
                 const Object *old = list_find(&before, now.objects[i].path);
 
-                r = old ? tell_changed(o, old, &now.objects[i]) :
-                          sd_bus_emit_interfaces_added(o->bus, now.objects[i].path, now.objects[i].interface, NULL);
+                r = old ? tell_changed(o, old, &now.objects[i])
+                        : sd_bus_emit_interfaces_added(o->bus, now.objects[i].path, now.objects[i].interface, NULL);
         }
         list_done(&before);
         return r < 0 ? r : 0;

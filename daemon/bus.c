@@ -11,37 +11,14 @@
 
 #include "common/log.h"
 #include "daemon/authority.h"
-#include "daemon/bus-objects.h"
-#include "daemon/bus.h"
+#include "daemon/bus-internal.h"
 
-#define BUS_NAME "org.qsched1"
-#define BUS_PATH "/org/qsched1"
-#define BUS_INTERFACE "org.qsched1.Manager"
 #define TEXT_MAX (4U << 20)
 #define JOBS_MAX 256U
 
-typedef struct Head { /* properties of the manager's object, as last told */
-        int feasible;
-        uint32_t devices, tasks, jobs;
-        uint64_t last_change;
-        double energy;
-} Head;
-
-typedef struct Call Call;
-
-struct Bus {
-        sd_bus *bus;
-        Manager *manager;
-        Objects *objects;
-        Head head;
-        Call *calls;
-        sd_bus_slot *vtable_slot, *disconnected_slot;
-        sd_event *event;
-};
-
 typedef struct Method {
         const char *name;
-        const char *action; /* polkit; NULL: free for all */
+        const char *action;                      /* polkit; NULL: free for all */
         int (*run)(Call *c, char **ret_message); /* < 0: nothing was ordered, c is still the caller's */
 } Method;
 
@@ -52,6 +29,7 @@ struct Call {
         const Method *method;
         Caller caller;
         sd_bus_slot *question; /* to polkit */
+        sd_bus_track *track;   /* of a caller who waits for a plan */
 };
 
 static void call_free(Call *c) {
@@ -61,6 +39,7 @@ static void call_free(Call *c) {
                         break;
                 }
         sd_bus_slot_unref(c->question);
+        sd_bus_track_unref(c->track);
         sd_bus_message_unref(c->message);
         free(c);
 }
@@ -70,12 +49,9 @@ static const char *error_name(const Call *c, int r) {
                 int error;
                 const char *name;
         } names[] = {
-                { -EBADMSG, "org.qsched1.Error.BadJob" },
-                { -ESRCH, "org.qsched1.Error.NoSuchTask" },
-                { -EACCES, SD_BUS_ERROR_ACCESS_DENIED },
-                { -EBUSY, SD_BUS_ERROR_LIMITS_EXCEEDED },
-                { -E2BIG, SD_BUS_ERROR_LIMITS_EXCEEDED },
-                { -EINVAL, SD_BUS_ERROR_INVALID_ARGS },
+                { -EBADMSG, "org.qsched1.Error.BadJob" }, { -ESRCH, "org.qsched1.Error.NoSuchTask" },
+                { -EACCES, SD_BUS_ERROR_ACCESS_DENIED },  { -EBUSY, SD_BUS_ERROR_LIMITS_EXCEEDED },
+                { -E2BIG, SD_BUS_ERROR_LIMITS_EXCEEDED }, { -EINVAL, SD_BUS_ERROR_INVALID_ARGS },
                 { -ENOMEM, SD_BUS_ERROR_NO_MEMORY },
         };
 
@@ -102,7 +78,7 @@ static void fail_infeasible(Call *c, json_t *messages) {
 
         f = open_memstream(&text, &size);
         if (f) {
-                json_array_foreach(messages, i, v)
+                json_array_foreach (messages, i, v)
                         fprintf(f, "%s%s", i ? "; " : "", strempty(json_string_value(v)));
                 (void) fclose(f);
         }
@@ -185,9 +161,13 @@ static int read_option(sd_bus_message *m, const char *key, PlanOptions *o, char 
                 r = sd_bus_message_read(m, "v", "b", &b);
                 o->dry_run = b;
         } else
-                return text_fail(-EINVAL, ret_message, "Option \"%s\" is not known: solver (s), seed (t), sweeps (t) and dry-run (b) are", key);
+                return text_fail(-EINVAL, ret_message,
+                                 "Option \"%s\" is not known: solver (s), seed (t), sweeps (t) and dry-run (b) are",
+                                 key);
         if (r < 0)
-                return text_fail(-EINVAL, ret_message, "Option \"%s\" is of a wrong type: solver is s, seed and sweeps are t, dry-run is b", key);
+                return text_fail(-EINVAL, ret_message,
+                                 "Option \"%s\" is of a wrong type: solver is s, seed and sweeps are t, dry-run is b",
+                                 key);
         return 0;
 }
 
@@ -206,6 +186,15 @@ static int read_options(sd_bus_message *m, PlanOptions *o, char **ret_message) {
         return r < 0 ? r : sd_bus_message_exit_container(m);
 }
 
+/* Nobody waits for this plan any more: the solver need not make it, if it has not begun. */
+static int on_vanished(sd_bus_track *track, void *userdata) {
+        Call *c = userdata;
+
+        if (manager_forget(c->bus->manager, call_answer, c))
+                call_free(c);
+        return 0;
+}
+
 static int run_plan(Call *c, char **ret_message) {
         _cleanup_free_ JobText *jobs = NULL;
         PlanOptions options = {};
@@ -217,6 +206,8 @@ static int run_plan(Call *c, char **ret_message) {
                 r = read_options(c->message, &options, ret_message);
         if (r < 0)
                 return r;
+        if (streq(c->method->name, "Plan") && sd_bus_track_new(c->bus->bus, &c->track, on_vanished, c) >= 0)
+                (void) sd_bus_track_add_sender(c->track, c->message);
         if (streq(c->method->name, "Plan"))
                 manager_plan(c->bus->manager, &c->caller, jobs, n, &options, call_answer, c);
         else
@@ -306,7 +297,8 @@ static int record_fd(Manager *m, char **ret_message) {
                         return -errno;
                 done += (size_t) n;
         }
-        if (lseek(fd, 0, SEEK_SET) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+        if (lseek(fd, 0, SEEK_SET) < 0 ||
+            fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
                 return -errno;
         return TAKE_FD(fd);
 }
@@ -326,7 +318,8 @@ static int run_reload(Call *c, char **ret_message) {
         int r;
 
         if (!c->caller.authorised)
-                return text_fail(-EACCES, ret_message, "Reading the configuration again needs authority: only root may");
+                return text_fail(-EACCES, ret_message,
+                                 "Reading the configuration again needs authority: only root may");
         r = manager_reload(c->bus->manager, ret_message);
         if (r < 0)
                 return r == -EBADMSG ? -EINVAL : r; /* not a job that is bad */
@@ -337,19 +330,22 @@ static int run_reload(Call *c, char **ret_message) {
 
 #ifndef SD_BUS_METHOD_WITH_NAMES /* before systemd 246 */
 #define SD_BUS_PARAM(x) #x "\0"
-#define SD_BUS_METHOD_WITH_NAMES(member, in, in_names, out, out_names, handler, flags) SD_BUS_METHOD(member, in, out, handler, flags)
+#define SD_BUS_METHOD_WITH_NAMES(member, in, in_names, out, out_names, handler, flags)                                 \
+        SD_BUS_METHOD(member, in, out, handler, flags)
 #define SD_BUS_SIGNAL_WITH_NAMES(member, in, in_names, flags) SD_BUS_SIGNAL(member, in, flags)
 #endif
 
 /* name, in, names of arguments, out, names of results, polkit action (NULL: free for all), handler */
-#define METHODS(X)                                                                                                         \
-        X("Plan", "a(ss)a{sv}", SD_BUS_PARAM(jobs) SD_BUS_PARAM(options), "s", SD_BUS_PARAM(json), NULL, run_plan)             \
-        X("Apply", "a(ss)a{sv}", SD_BUS_PARAM(jobs) SD_BUS_PARAM(options), "s", SD_BUS_PARAM(json), "org.qsched1.apply", run_plan) \
-        X("Run", "sa{sv}", SD_BUS_PARAM(job) SD_BUS_PARAM(options), "s", SD_BUS_PARAM(json), "org.qsched1.run", run_run)       \
-        X("Revert", "s", SD_BUS_PARAM(job), "s", SD_BUS_PARAM(json), "org.qsched1.revert", run_revert)                         \
-        X("Explain", "s", SD_BUS_PARAM(task), "s", SD_BUS_PARAM(json), NULL, run_explain)                                      \
-        X("GetStatus", "", "", "s", SD_BUS_PARAM(json), NULL, run_status)                                                      \
-        X("DumpByFileDescriptor", "", "", "h", SD_BUS_PARAM(record), NULL, run_dump)                                           \
+#define METHODS(X)                                                                                                     \
+        X("Plan", "a(ss)a{sv}", SD_BUS_PARAM(jobs) SD_BUS_PARAM(options), "s", SD_BUS_PARAM(json), NULL, run_plan)     \
+        X("Apply", "a(ss)a{sv}", SD_BUS_PARAM(jobs) SD_BUS_PARAM(options), "s", SD_BUS_PARAM(json),                    \
+          "org.qsched1.apply", run_plan)                                                                               \
+        X("Run", "sa{sv}", SD_BUS_PARAM(job) SD_BUS_PARAM(options), "s", SD_BUS_PARAM(json), "org.qsched1.run",        \
+          run_run)                                                                                                     \
+        X("Revert", "s", SD_BUS_PARAM(job), "s", SD_BUS_PARAM(json), "org.qsched1.revert", run_revert)                 \
+        X("Explain", "s", SD_BUS_PARAM(task), "s", SD_BUS_PARAM(json), NULL, run_explain)                              \
+        X("GetStatus", "", "", "s", SD_BUS_PARAM(json), NULL, run_status)                                              \
+        X("DumpByFileDescriptor", "", "", "h", SD_BUS_PARAM(record), NULL, run_dump)                                   \
         X("Reload", "", "", "", "", "org.qsched1.reload", run_reload)
 
 static const Method methods[] = {
@@ -407,8 +403,8 @@ static int on_call(sd_bus_message *m, void *userdata, sd_bus_error *ret_error) {
         return 1;
 }
 
-static int get_version(sd_bus *bus, const char *path, const char *interface, const char *name, sd_bus_message *reply, void *userdata,
-                       sd_bus_error *e) {
+static int get_version(sd_bus *bus, const char *path, const char *interface, const char *name, sd_bus_message *reply,
+                       void *userdata, sd_bus_error *e) {
         return sd_bus_message_append(reply, "s", PACKAGE_VERSION);
 }
 
@@ -416,93 +412,22 @@ static int get_version(sd_bus *bus, const char *path, const char *interface, con
 
 static const sd_bus_vtable manager_vtable[] = {
         SD_BUS_VTABLE_START(0),
-#define VTABLE_ROW(name, in, in_names, out, out_names, action, run) \
+#define VTABLE_ROW(name, in, in_names, out, out_names, action, run)                                                    \
         SD_BUS_METHOD_WITH_NAMES(name, in, in_names, out, out_names, on_call, SD_BUS_VTABLE_UNPRIVILEGED),
-        METHODS(VTABLE_ROW)
-        SD_BUS_PROPERTY("Version", "s", get_version, 0, SD_BUS_VTABLE_PROPERTY_CONST),
+        METHODS(VTABLE_ROW) SD_BUS_PROPERTY("Version", "s", get_version, 0, SD_BUS_VTABLE_PROPERTY_CONST),
         SD_BUS_PROPERTY("Feasible", "b", NULL, offsetof(Bus, head.feasible), CHANGING),
         SD_BUS_PROPERTY("Devices", "u", NULL, offsetof(Bus, head.devices), CHANGING),
         SD_BUS_PROPERTY("Tasks", "u", NULL, offsetof(Bus, head.tasks), CHANGING),
         SD_BUS_PROPERTY("Jobs", "u", NULL, offsetof(Bus, head.jobs), CHANGING),
         SD_BUS_PROPERTY("LastChange", "t", NULL, offsetof(Bus, head.last_change), CHANGING),
         SD_BUS_PROPERTY("Energy", "d", NULL, offsetof(Bus, head.energy), CHANGING),
-        SD_BUS_SIGNAL_WITH_NAMES("PlanApplied", "sbu", SD_BUS_PARAM(job) SD_BUS_PARAM(changed) SD_BUS_PARAM(written), 0),
-        SD_BUS_SIGNAL_WITH_NAMES("Drift", "uuss", SD_BUS_PARAM(pid) SD_BUS_PARAM(tid) SD_BUS_PARAM(expected) SD_BUS_PARAM(found), 0),
+        SD_BUS_SIGNAL_WITH_NAMES("PlanApplied", "sbu", SD_BUS_PARAM(job) SD_BUS_PARAM(changed) SD_BUS_PARAM(written),
+                                 0),
+        SD_BUS_SIGNAL_WITH_NAMES("Drift", "uuss",
+                                 SD_BUS_PARAM(pid) SD_BUS_PARAM(tid) SD_BUS_PARAM(expected) SD_BUS_PARAM(found), 0),
         SD_BUS_SIGNAL_WITH_NAMES("DeviceFault", "ss", SD_BUS_PARAM(device) SD_BUS_PARAM(health), 0),
         SD_BUS_VTABLE_END,
 };
-
-static Head head_of(const Manager *m, const Snapshot *s, const Plan *p) {
-        Head h = { .feasible = !p || p->feasible, .energy = p && p->energy.known ? p->energy.total : (double) NAN };
-        unsigned priority, ranks;
-
-        h.devices = s ? (uint32_t) s->n_devices : 0;
-        h.tasks = s ? (uint32_t) s->n_tasks : 0;
-        while (manager_job(m, h.jobs, &priority, &ranks))
-                h.jobs++;
-        h.last_change = manager_last_change(m);
-        return h;
-}
-
-static void tell_head(Bus *b, const Head *now) {
-        const Head before = b->head;
-        char *names[7];
-        unsigned n = 0;
-
-        b->head = *now;
-        if (before.feasible != now->feasible)
-                names[n++] = (char *) "Feasible";
-        if (before.devices != now->devices)
-                names[n++] = (char *) "Devices";
-        if (before.tasks != now->tasks)
-                names[n++] = (char *) "Tasks";
-        if (before.jobs != now->jobs)
-                names[n++] = (char *) "Jobs";
-        if (before.last_change != now->last_change)
-                names[n++] = (char *) "LastChange";
-        if (memcmp(&before.energy, &now->energy, sizeof(now->energy)) != 0) /* NaN equals NaN here */
-                names[n++] = (char *) "Energy";
-        names[n] = NULL;
-        if (n > 0)
-                (void) sd_bus_emit_properties_changed_strv(b->bus, BUS_PATH, BUS_INTERFACE, names);
-}
-
-static void on_snapshot(void *userdata, const Snapshot *s, const Plan *p) {
-        Bus *b = userdata;
-        Head now = head_of(b->manager, s, p);
-        int r;
-
-        tell_head(b, &now);
-        r = objects_update(b->objects, s);
-        if (r < 0)
-                (void) log_warning_errno(r, "Failed to tell the bus of changed objects: %m");
-}
-
-static void on_applied(void *userdata, const char *job, const Plan *p, const Outcome *o) {
-        Bus *b = userdata;
-        uint32_t written = 0;
-
-        for (size_t i = 0; i < o->n_changes; i++)
-                written += streq(strempty(o->changes[i].job), job) &&
-                           (o->changes[i].result == CHANGE_DONE || o->changes[i].result == CHANGE_NARROWED);
-        (void) sd_bus_emit_signal(b->bus, BUS_PATH, BUS_INTERFACE, "PlanApplied", "sbu", job, written > 0, written);
-}
-
-static void on_drift(void *userdata, const Change *c) {
-        _cleanup_free_ char *expected = NULL, *found = NULL;
-        Bus *b = userdata;
-
-        if (bitset_format(&c->wanted, &expected) < 0 || bitset_format(bitset_isempty(&c->got) ? &c->old : &c->got, &found) < 0)
-                return;
-        (void) sd_bus_emit_signal(b->bus, BUS_PATH, BUS_INTERFACE, "Drift", "uuss", (uint32_t) c->process.pid, (uint32_t) c->tid,
-                                  expected, found);
-}
-
-static void on_fault(void *userdata, const Device *d) {
-        Bus *b = userdata;
-
-        (void) sd_bus_emit_signal(b->bus, BUS_PATH, BUS_INTERFACE, "DeviceFault", "ss", d->name, health_names[d->health]);
-}
 
 static int on_disconnected(sd_bus_message *m, void *userdata, sd_bus_error *ret_error) {
         Bus *b = userdata;
@@ -518,7 +443,8 @@ static int take_name(Bus *b) {
         if (r == -EEXIST || r == -EALREADY)
                 return log_error_errno(r, "The name " BUS_NAME " is taken on the bus: another qschedd runs already");
         if (r < 0)
-                return log_error_errno(r, "The bus does not give the name " BUS_NAME " (is its policy org.qsched1.conf installed?): %m");
+                return log_error_errno(r, "The bus does not give the name " BUS_NAME
+                                          " (is its policy org.qsched1.conf installed?): %m");
         return 0;
 }
 
@@ -532,8 +458,7 @@ static int bus_publish(Bus *b) {
                 r = sd_bus_match_signal(b->bus, &b->disconnected_slot, "org.freedesktop.DBus.Local", NULL,
                                         "org.freedesktop.DBus.Local", "Disconnected", on_disconnected, b);
         if (r >= 0)
-                r = manager_observe(b->manager, &(Observer){ .snapshot = on_snapshot, .applied = on_applied, .drift = on_drift,
-                                                             .device_fault = on_fault, .userdata = b });
+                r = bus_observe(b);
         return r < 0 ? log_error_errno(r, "Failed to publish objects on the bus: %m") : 0;
 }
 
@@ -547,8 +472,8 @@ int bus_new(sd_event *event, Manager *m, Bus **ret) {
         b->manager = m;
         r = sd_bus_open_system(&b->bus);
         if (r < 0)
-                return log_error_errno(r, "The system bus cannot be reached (DBUS_SYSTEM_BUS_ADDRESS names another one): %m");
-        b->head = head_of(m, manager_snapshot(m), manager_last_plan(m));
+                return log_error_errno(
+                        r, "The system bus cannot be reached (DBUS_SYSTEM_BUS_ADDRESS names another one): %m");
         r = bus_publish(b);
         if (r < 0)
                 return r;

@@ -101,7 +101,8 @@ static int read_reserved(Snapshot *s) {
         if (r == -ENOMEM)
                 return r;
         if (r < 0)
-                return strv_extendf(&s->warnings, "kubelet's CPU manager state could not be read (%s): its CPUs are not kept free",
+                return strv_extendf(&s->warnings,
+                                    "kubelet's CPU manager state could not be read (%s): its CPUs are not kept free",
                                     strerror(-r));
         return 0;
 }

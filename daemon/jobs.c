@@ -83,10 +83,11 @@ static char *owner_text(const AppliedJob *j) {
         char *text;
 
         for (size_t i = 0; processes && i < j->n_processes; i++)
-                (void) json_array_append_new(processes, json_pack("{s:I,s:I}", "pid", (json_int_t) j->processes[i].pid,
-                                                                  "start_time", (json_int_t) j->processes[i].start_time));
-        root = json_pack("{s:I,s:b,s:b,s:o}", "uid", (json_int_t) j->uid, "confined", (int) j->confined, "run", (int) j->run,
-                         "processes", processes);
+                (void) json_array_append_new(processes,
+                                             json_pack("{s:I,s:I}", "pid", (json_int_t) j->processes[i].pid,
+                                                       "start_time", (json_int_t) j->processes[i].start_time));
+        root = json_pack("{s:I,s:b,s:b,s:o}", "uid", (json_int_t) j->uid, "confined", (int) j->confined, "run",
+                         (int) j->run, "processes", processes);
         if (!root)
                 return NULL;
         text = json_dumps(root, JSON_COMPACT);
@@ -101,20 +102,23 @@ static int owner_parse(const char *text, AppliedJob *j) {
         size_t i;
 
         root = json_loads(text, 0, NULL);
-        if (!root || json_unpack(root, "{s:I,s:b,s:b,s?o}", "uid", &uid, "confined", &confined, "run", &run, "processes",
-                                 &processes) < 0 || uid < 0 || uid > UINT32_MAX) {
+        if (!root ||
+            json_unpack(root, "{s:I,s:b,s:b,s?o}", "uid", &uid, "confined", &confined, "run", &run, "processes",
+                        &processes) < 0 ||
+            uid < 0 || uid > UINT32_MAX) {
                 json_decref(root);
                 return -EBADMSG;
         }
         j->uid = (uid_t) uid;
         j->confined = confined;
         j->run = run;
-        json_array_foreach(processes, i, p) {
+        json_array_foreach (processes, i, p) {
                 json_int_t pid, start;
 
-                r = json_unpack(p, "{s:I,s:I}", "pid", &pid, "start_time", &start) < 0 || pid <= 0 || start < 0 ?
-                        -EBADMSG :
-                        applied_job_add_process(j, (Process){ .pid = (pid_t) pid, .start_time = (uint64_t) start });
+                r = json_unpack(p, "{s:I,s:I}", "pid", &pid, "start_time", &start) < 0 || pid <= 0 || start < 0
+                            ? -EBADMSG
+                            : applied_job_add_process(j,
+                                                      (Process){ .pid = (pid_t) pid, .start_time = (uint64_t) start });
                 if (r < 0)
                         break;
         }
@@ -168,8 +172,8 @@ int job_store_save(const JobStore *s, const AppliedJob *j, char **ret_message) {
         if (r >= 0)
                 return 0;
         remove_files(s, j->job->name, true);
-        return text_fail(r, ret_message, "Job \"%s\" could not be written to %s (%s): nothing was changed", j->job->name,
-                         s->directory, strerror(-r));
+        return text_fail(r, ret_message, "Job \"%s\" could not be written to %s (%s): nothing was changed",
+                         j->job->name, s->directory, strerror(-r));
 }
 
 AppliedJob *job_store_find(const JobStore *s, const char *name) {
@@ -185,7 +189,8 @@ static bool same_text(const char *a, const char *b) {
 
 static bool same_job(const AppliedJob *a, const AppliedJob *b) {
         return a->uid == b->uid && a->confined == b->confined && a->run == b->run && a->n_processes == b->n_processes &&
-               (a->n_processes == 0 || memcmp(a->processes, b->processes, a->n_processes * sizeof(*a->processes)) == 0) &&
+               (a->n_processes == 0 ||
+                memcmp(a->processes, b->processes, a->n_processes * sizeof(*a->processes)) == 0) &&
                same_text(a->job->text, b->job->text) && same_text(a->job->matrix_text, b->job->matrix_text);
 }
 
@@ -234,8 +239,8 @@ void job_store_drop(JobStore *s, AppliedJob *j) {
 }
 
 static int load_job(JobStore *s, const char *name, char **ret_message) {
-        _cleanup_free_ char *path = NULL, *matrix_path = NULL, *owner_path = NULL, *text = NULL, *matrix = NULL, *owner = NULL,
-                            *label = NULL;
+        _cleanup_free_ char *path = NULL, *matrix_path = NULL, *owner_path = NULL, *text = NULL, *matrix = NULL,
+                            *owner = NULL, *label = NULL;
         _cleanup_(applied_job_unrefp) AppliedJob *j = NULL;
         Job *job = NULL;
         size_t size;

@@ -15,10 +15,10 @@
 typedef struct AppliedJob {
         unsigned n_ref;
         Job *job;
-        uid_t uid;         /* who applied it */
-        bool confined;     /* without authority: own processes, inside their own masks */
-        bool run;          /* made by Run: ends with its processes */
-        bool gone;         /* dropped or replaced since */
+        uid_t uid;          /* who applied it */
+        bool confined;      /* without authority: own processes, inside their own masks */
+        bool run;           /* made by Run: ends with its processes */
+        bool gone;          /* dropped or replaced since */
         Process *processes; /* put in by Run; Match= finds the others */
         size_t n_processes;
 } AppliedJob;

@@ -46,8 +46,15 @@ static int check_config(const char *config, const char *devices) {
         return r;
 }
 
-typedef enum OptionId { OPTION_CONFIG = 'c', OPTION_DEVICES = 'd', OPTION_HELP = 'h', OPTION_VERSION = 'V', OPTION_PRINT_CONFIG = 256,
-                        OPTION_CHECK_CONFIG, OPTION_REVERT_ON_EXIT } OptionId;
+typedef enum OptionId {
+        OPTION_CONFIG = 'c',
+        OPTION_DEVICES = 'd',
+        OPTION_HELP = 'h',
+        OPTION_VERSION = 'V',
+        OPTION_PRINT_CONFIG = 256,
+        OPTION_CHECK_CONFIG,
+        OPTION_REVERT_ON_EXIT
+} OptionId;
 
 typedef struct OptionRow {
         OptionId id;
@@ -56,13 +63,17 @@ typedef struct OptionRow {
 } OptionRow;
 
 static const OptionRow option_rows[] = {
-        { OPTION_CONFIG,         "config",         "FILE", "Read this configuration instead of " QSCHED_CONFIG_FILE " and its .d", NULL },
-        { OPTION_DEVICES,        "devices",        "FILE", "Devices and links described in a file, beside those found", NULL },
-        { OPTION_REVERT_ON_EXIT, "revert-on-exit", NULL,   "Put everything back when ending (otherwise placements stay)", NULL },
-        { OPTION_CHECK_CONFIG,   "check-config",   NULL,   "Read configuration and devices, say what is wrong, and exit", check_config },
-        { OPTION_PRINT_CONFIG,   "print-config",   NULL,   "Print every setting with its default and range, and exit", print_config },
-        { OPTION_HELP,           "help",           NULL,   "Print this, and exit", print_help },
-        { OPTION_VERSION,        "version",        NULL,   "Print the version, and exit", print_version },
+        { OPTION_CONFIG, "config", "FILE", "Read this configuration instead of " QSCHED_CONFIG_FILE " and its .d",
+          NULL },
+        { OPTION_DEVICES, "devices", "FILE", "Devices and links described in a file, beside those found", NULL },
+        { OPTION_REVERT_ON_EXIT, "revert-on-exit", NULL, "Put everything back when ending (otherwise placements stay)",
+          NULL },
+        { OPTION_CHECK_CONFIG, "check-config", NULL, "Read configuration and devices, say what is wrong, and exit",
+          check_config },
+        { OPTION_PRINT_CONFIG, "print-config", NULL, "Print every setting with its default and range, and exit",
+          print_config },
+        { OPTION_HELP, "help", NULL, "Print this, and exit", print_help },
+        { OPTION_VERSION, "version", NULL, "Print the version, and exit", print_version },
 };
 
 static int print_help(const char *config, const char *devices) {
@@ -77,7 +88,8 @@ static int print_help(const char *config, const char *devices) {
                 else
                         printf("      %-20s %s\n", word, o->help);
         }
-        puts("\nEnvironment: DBUS_SYSTEM_BUS_ADDRESS (the bus), RUNTIME_DIRECTORY (" QSCHED_RUNTIME_DIR ": undo journal),\n"
+        puts("\nEnvironment: DBUS_SYSTEM_BUS_ADDRESS (the bus), RUNTIME_DIRECTORY (" QSCHED_RUNTIME_DIR
+             ": undo journal),\n"
              "STATE_DIRECTORY (" QSCHED_STATE_DIR ": applied jobs). See qschedd(8), qschedd.conf(5), qschedctl(1).");
         return 0;
 }
@@ -88,7 +100,8 @@ static int parse_argv(int argc, char **argv, Arguments *a) {
         int id;
 
         for (size_t i = 0; i < ELEMENTSOF(option_rows); i++)
-                options[i] = (struct option){ .name = option_rows[i].name, .has_arg = option_rows[i].argument ? required_argument : no_argument,
+                options[i] = (struct option){ .name = option_rows[i].name,
+                                              .has_arg = option_rows[i].argument ? required_argument : no_argument,
                                               .val = (int) option_rows[i].id };
         while ((id = getopt_long(argc, argv, "c:d:hV", options, NULL)) >= 0) {
                 if (id == '?')
@@ -139,7 +152,8 @@ static int lock_runtime(const char *directory) {
         if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
                 if (errno != EWOULDBLOCK)
                         return log_error_errno(-errno, "The lock file %s cannot be locked: %m", path);
-                log_error("Another qschedd runs with the runtime directory %s; RUNTIME_DIRECTORY chooses another one", directory);
+                log_error("Another qschedd runs with the runtime directory %s; RUNTIME_DIRECTORY chooses another one",
+                          directory);
                 return -EBUSY;
         }
         return TAKE_FD(fd);
@@ -161,7 +175,8 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *si,
         (void) sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, now_monotonic());
         r = manager_reload(userdata, &message);
         if (r < 0)
-                log_error("The configuration was not read again, the old one stays in force: %s", message ? message : strerror(-r));
+                log_error("The configuration was not read again, the old one stays in force: %s",
+                          message ? message : strerror(-r));
         else
                 log_info("The configuration was read again");
         (void) sd_notify(0, "READY=1");

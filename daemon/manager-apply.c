@@ -35,7 +35,8 @@ static void request_answer(Request *q, int r, const char *message, json_t *json)
 }
 
 static void request_fail(Request *q, int r, const char *message) {
-        if (q->kind == REQUEST_TICK && r != -ECANCELED)
+        if (q->kind == REQUEST_TICK && r != -ECANCELED &&
+            q->n_all > 0) /* else its jobs are gone: nothing is left to do */
                 log_warning("The applied jobs could not be planned again: %s", message ? message : strerror(-r));
         request_answer(q, r, message, NULL);
 }
@@ -64,13 +65,16 @@ static int queue_room(const Manager *m, const Caller *c, char **ret_message) {
         unsigned n = 0;
 
         if (m->n_queued >= REQUESTS_MAX)
-                return text_fail(-EBUSY, ret_message, "%u requests wait for the solver already, which is the most: try again later",
+                return text_fail(-EBUSY, ret_message,
+                                 "%u requests wait for the solver already, which is the most: try again later",
                                  m->n_queued);
         for (const Request *q = m->queue; q; q = q->next)
                 n += q->caller.uid == c->uid && q->kind != REQUEST_TICK;
         if (!c->authorised && n >= REQUESTS_MAX_PER_USER)
-                return text_fail(-EBUSY, ret_message, "%u requests of user %u wait for the solver already, which is the most for one "
-                                 "user: try again later", n, (unsigned) c->uid);
+                return text_fail(-EBUSY, ret_message,
+                                 "%u requests of user %u wait for the solver already, which is the most for one "
+                                 "user: try again later",
+                                 n, (unsigned) c->uid);
         return 0;
 }
 
@@ -88,11 +92,14 @@ static int parse_job(Request *q, const JobText *text, char **ret_message) {
                 return r;
         q->jobs[q->n_jobs++] = applied;
         if (!job_name_valid(job->name))
-                return text_fail(-EBADMSG, ret_message, "job: Name=%s cannot be used: 1 to 64 letters, digits and _ . @ : + - are, "
-                                 "and no dot in front", job->name);
+                return text_fail(-EBADMSG, ret_message,
+                                 "job: Name=%s cannot be used: 1 to 64 letters, digits and _ . @ : + - are, "
+                                 "and no dot in front",
+                                 job->name);
         for (size_t i = 0; i + 1 < q->n_jobs; i++)
                 if (streq(q->jobs[i]->job->name, job->name))
-                        return text_fail(-EBADMSG, ret_message, "job: two jobs of the name \"%s\" were given", job->name);
+                        return text_fail(-EBADMSG, ret_message, "job: two jobs of the name \"%s\" were given",
+                                         job->name);
         return 0;
 }
 
@@ -102,15 +109,16 @@ static int request_options(Request *q, const PlanOptions *o, char **ret_message)
         q->options = *o;
         q->options.solver = NULL;
         if (o->sweeps > SWEEPS_MAX)
-                return text_fail(-EINVAL, ret_message, "sweeps=%" PRIu64 " is too many: 0 (the solver's default) to %u are allowed",
+                return text_fail(-EINVAL, ret_message,
+                                 "sweeps=%" PRIu64 " is too many: 0 (the solver's default) to %u are allowed",
                                  o->sweeps, SWEEPS_MAX);
         if (o->solver && o->solver[0] && !(q->solver = strdup(o->solver)))
                 return -ENOMEM;
         return 0;
 }
 
-static int request_new(const Caller *c, RequestKind kind, const JobText *jobs, size_t n, const PlanOptions *o, Request **ret,
-                       char **ret_message) {
+static int request_new(const Caller *c, RequestKind kind, const JobText *jobs, size_t n, const PlanOptions *o,
+                       Request **ret, char **ret_message) {
         _cleanup_(request_freep) Request *q = calloc(1, sizeof(*q));
         int r;
 
@@ -180,25 +188,30 @@ static int confine_task(Manager *m, const Request *q, Task *t, char **ret_messag
         size_t n;
 
         if (t->uid != q->caller.uid)
-                return text_fail(-EACCES, ret_message, "Process %d (%s) belongs to user %u: placing it needs authority, user %u may "
-                                 "place only processes of their own", (int) t->pid, strempty(t->comm), (unsigned) t->uid,
-                                 (unsigned) q->caller.uid);
+                return text_fail(-EACCES, ret_message,
+                                 "Process %d (%s) belongs to user %u: placing it needs authority, user %u may "
+                                 "place only processes of their own",
+                                 (int) t->pid, strempty(t->comm), (unsigned) t->uid, (unsigned) q->caller.uid);
         bitset_and(&t->allowed_cpus, &t->cpus);
         entries = undo_entries(m->undo, &n);
         for (size_t i = 0; i < n; i++) {
                 const AppliedJob *j;
 
-                if (entries[i].type == UNDO_DIR || entries[i].process.pid != t->pid || entries[i].process.start_time != t->start_time)
+                if (entries[i].type == UNDO_DIR || entries[i].process.pid != t->pid ||
+                    entries[i].process.start_time != t->start_time)
                         continue;
                 j = job_store_find(m->jobs, strempty(entries[i].job));
                 if (j && job_scope(j) != q->scope)
-                        return text_fail(-EACCES, ret_message, "Process %d (%s) was placed by job \"%s\" already, which is somebody "
-                                         "else's: placing it anew needs authority", (int) t->pid, strempty(t->comm), entries[i].job);
+                        return text_fail(-EACCES, ret_message,
+                                         "Process %d (%s) was placed by job \"%s\" already, which is somebody "
+                                         "else's: placing it anew needs authority",
+                                         (int) t->pid, strempty(t->comm), entries[i].job);
         }
         return 0;
 }
 
-static int check_confined(Manager *m, const Request *q, Snapshot *s, const Job *const *jobs, size_t n_jobs, char **ret_message) {
+static int check_confined(Manager *m, const Request *q, Snapshot *s, const Job *const *jobs, size_t n_jobs,
+                          char **ret_message) {
         RankList list = {};
         int r = 0;
 
@@ -206,8 +219,10 @@ static int check_confined(Manager *m, const Request *q, Snapshot *s, const Job *
                 const AppliedJob *old = job_store_find(m->jobs, q->jobs[i]->job->name);
 
                 if (old && job_scope(old) != q->scope)
-                        r = text_fail(-EACCES, ret_message, "Job \"%s\" is in force and somebody else's: replacing it needs authority; "
-                                      "choose another name", old->job->name);
+                        r = text_fail(-EACCES, ret_message,
+                                      "Job \"%s\" is in force and somebody else's: replacing it needs authority; "
+                                      "choose another name",
+                                      old->job->name);
         }
         if (r >= 0)
                 r = ranks_match(s, jobs, n_jobs, &list);
@@ -217,8 +232,10 @@ static int check_confined(Manager *m, const Request *q, Snapshot *s, const Job *
                 if (rank->task)
                         r = confine_task(m, q, &s->tasks[rank->task - s->tasks], ret_message);
                 else if (q->kind != REQUEST_TICK)
-                        r = text_fail(-EACCES, ret_message, "Rank %s has no process: without authority only running processes of one's "
-                                      "own may be placed", rank->name);
+                        r = text_fail(-EACCES, ret_message,
+                                      "Rank %s has no process: without authority only running processes of one's "
+                                      "own may be placed",
+                                      rank->name);
         }
         rank_list_done(&list);
         return r < 0 ? r : 0;
@@ -257,7 +274,8 @@ static int request_begin(Manager *m, Request *q, char **ret_message) {
         if (r < 0)
                 return r;
         if (q->n_all == 0)
-                return text_fail(-EBADMSG, ret_message, "No job was given and none is applied: there is nothing to plan");
+                return text_fail(-EBADMSG, ret_message,
+                                 "No job was given and none is applied: there is nothing to plan");
         r = manager_collect(m, q->all, q->n_all, run_job ? &q->process : NULL, run_job, &s->snapshot, ret_message);
         if (r < 0)
                 return r;
@@ -363,7 +381,9 @@ void manager_replan(Manager *m, uid_t scope) {
                 (void) log_oom();
                 return;
         }
-        *q = (Request){ .kind = REQUEST_TICK, .scope = scope, .caller = { .uid = scope, .authorised = scope == SCOPE_AUTHORISED } };
+        *q = (Request){ .kind = REQUEST_TICK,
+                        .scope = scope,
+                        .caller = { .uid = scope, .authorised = scope == SCOPE_AUTHORISED } };
         request_push(m, q);
         manager_kick(m);
 }
@@ -375,7 +395,8 @@ static int request_run(Manager *m, Request *q, char **ret_message) {
         int r;
 
         if (q->caller.pid <= 0)
-                return text_fail(-EACCES, ret_message, "The bus does not tell which process calls: it cannot be placed");
+                return text_fail(-EACCES, ret_message,
+                                 "The bus does not tell which process calls: it cannot be placed");
         q->process.pid = q->caller.pid;
         r = process_start_time(q->caller.pid, &q->process.start_time);
         if (r < 0)
@@ -385,8 +406,10 @@ static int request_run(Manager *m, Request *q, char **ret_message) {
                 const JobText text = { .text = old->job->text, .matrix = old->job->matrix_text };
 
                 if (old->run && old->n_processes > 0)
-                        return text_fail(-EBADMSG, ret_message, "Job \"%s\" runs already and asks for something else: choose "
-                                         "another name", old->job->name);
+                        return text_fail(-EBADMSG, ret_message,
+                                         "Job \"%s\" runs already and asks for something else: choose "
+                                         "another name",
+                                         old->job->name);
                 if (!old->run) {
                         j = q->jobs[0] = applied_job_unref(j);
                         q->n_jobs = 0;
@@ -427,11 +450,26 @@ void manager_plan(Manager *m, const Caller *c, const JobText *jobs, size_t n, co
         request_enter(m, c, true, REQUEST_PLAN, jobs, n, o, reply, userdata);
 }
 
+bool manager_forget(Manager *m, ManagerReply reply, const void *userdata) {
+        for (Request **p = &m->queue; *p; p = &(*p)->next) {
+                Request *q = *p;
+
+                if (q->kind != REQUEST_PLAN || q->reply != reply || q->userdata != userdata)
+                        continue;
+                *p = q->next;
+                m->n_queued--;
+                request_free(q);
+                return true;
+        }
+        return false;
+}
+
 void manager_apply(Manager *m, const Caller *c, const JobText *jobs, size_t n, const PlanOptions *o, ManagerReply reply,
                    void *userdata) {
         request_enter(m, c, c->authorised, REQUEST_APPLY, jobs, n, o, reply, userdata);
 }
 
-void manager_run(Manager *m, const Caller *c, const JobText *job, const PlanOptions *o, ManagerReply reply, void *userdata) {
+void manager_run(Manager *m, const Caller *c, const JobText *job, const PlanOptions *o, ManagerReply reply,
+                 void *userdata) {
         request_enter(m, c, c->authorised, REQUEST_RUN, job, 1, o, reply, userdata);
 }

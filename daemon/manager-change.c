@@ -50,20 +50,22 @@ int outcome_absorb(Outcome *into, Outcome *from) {
 static void log_change(const Change *c, const char *why) {
         _cleanup_free_ char *old = NULL, *wanted = NULL, *got = NULL;
 
-        if (bitset_format(&c->old, &old) < 0 || bitset_format(&c->wanted, &wanted) < 0 || bitset_format(&c->got, &got) < 0) {
+        if (bitset_format(&c->old, &old) < 0 || bitset_format(&c->wanted, &wanted) < 0 ||
+            bitset_format(&c->got, &got) < 0) {
                 (void) log_oom();
                 return;
         }
         if (c->result == CHANGE_REFUSED)
-                log_warning("Job %s: pid %d tid %d (%s): %s%scpus %s -> %s refused: %s (%s)", strempty(c->job), (int) c->process.pid,
-                            (int) c->tid, strempty(c->comm), strempty(c->path), c->path ? " " : "", old, wanted,
-                            strerror(c->error), why);
+                log_warning("Job %s: pid %d tid %d (%s): %s%scpus %s -> %s refused: %s (%s)", strempty(c->job),
+                            (int) c->process.pid, (int) c->tid, strempty(c->comm), strempty(c->path),
+                            c->path ? " " : "", old, wanted, strerror(c->error), why);
         else if (c->path)
-                log_info("Job %s: pid %d (%s): moved to %s%s%s (%s)", strempty(c->job), (int) c->process.pid, strempty(c->comm),
-                         c->path, wanted[0] ? ", cpus " : "", wanted, why);
+                log_info("Job %s: pid %d: moved to %s%s%s (%s)", strempty(c->job), (int) c->process.pid, c->path,
+                         wanted[0] ? ", cpus " : "", wanted, why);
         else
-                log_info("Job %s: pid %d tid %d (%s): cpus %s -> %s%s%s (%s)", strempty(c->job), (int) c->process.pid, (int) c->tid,
-                         strempty(c->comm), old, wanted, c->result == CHANGE_NARROWED ? ", of which the kernel gave " : "",
+                log_info("Job %s: pid %d tid %d (%s): cpus %s -> %s%s%s (%s)", strempty(c->job), (int) c->process.pid,
+                         (int) c->tid, strempty(c->comm), old, wanted,
+                         c->result == CHANGE_NARROWED ? ", of which the kernel gave " : "",
                          c->result == CHANGE_NARROWED ? got : "", why);
 }
 
@@ -112,7 +114,10 @@ static int drift_add(Drift **list, size_t *n, const Change *c, const char *found
                 return -ENOMEM;
         *list = d;
         d += *n;
-        *d = (Drift){ .pid = c->process.pid, .tid = c->tid, .job = strdup(strempty(c->job)), .comm = strdup(strempty(c->comm)),
+        *d = (Drift){ .pid = c->process.pid,
+                      .tid = c->tid,
+                      .job = strdup(strempty(c->job)),
+                      .comm = strdup(strempty(c->comm)),
                       .found = strdup(found) };
         (*n)++;
         if (!d->job || !d->comm || !d->found || bitset_format(&c->wanted, &d->expected) < 0)
@@ -137,8 +142,10 @@ static int tell_drift(Manager *m, const Outcome *o) {
                         r = drift_add(&list, &n, c, found);
                 if (r < 0 || drift_find(m->drift, m->n_drift, c, found))
                         continue;
-                log_notice("Job %s: pid %d tid %d (%s): its mask is %s, not %s as placed: changed by somebody else, left alone",
-                           strempty(c->job), (int) c->process.pid, (int) c->tid, strempty(c->comm), found, list[n - 1].expected);
+                log_notice(
+                        "Job %s: pid %d tid %d (%s): its mask is %s, not %s as placed: changed by somebody else, left alone",
+                        strempty(c->job), (int) c->process.pid, (int) c->tid, strempty(c->comm), found,
+                        list[n - 1].expected);
                 for (size_t k = 0; k < m->n_observers; k++)
                         if (m->observers[k].drift)
                                 m->observers[k].drift(m->observers[k].userdata, c);
@@ -237,6 +244,7 @@ static bool is_of_job(const Manager *m, const PlanTask *t, const void *what) {
 void manager_set_plan(Manager *m, Plan *plan, uid_t scope) {
         Plan *old = m->plan;
 
+        m->unfit = strv_free(m->unfit);
         plan->changed = false; /* it is what is now */
         for (size_t i = 0; i < plan->n_tasks; i++)
                 plan->tasks[i].changed = false;
@@ -261,6 +269,7 @@ void manager_set_plan(Manager *m, Plan *plan, uid_t scope) {
 void manager_forget_plan(Manager *m, const char *job) {
         Plan *scratch;
 
+        m->unfit = strv_free(m->unfit); /* with one job less it may fit: the next plan tells */
         if (!m->plan)
                 return;
         scratch = calloc(1, sizeof(*scratch));
@@ -289,36 +298,6 @@ int manager_revert_job(Manager *m, AppliedJob *j, const char *why, Outcome *outc
         manager_forget_plan(m, j->job->name);
         job_store_drop(m->jobs, j);
         return 0;
-}
-
-/* Run's processes that ended leave their job; a job that Run made ends with the last of them. */
-void manager_end_runs(Manager *m) {
-        bool ended = false;
-        int r;
-
-        for (size_t i = m->jobs->n_jobs; i-- > 0;) {
-                _cleanup_(applied_job_unrefp) AppliedJob *j = applied_job_ref(m->jobs->jobs[i]);
-                Outcome outcome = {};
-                size_t before = j->n_processes;
-
-                for (size_t k = j->n_processes; k-- > 0;)
-                        if (process_is(j->processes[k].pid, j->processes[k].start_time) == 0)
-                                applied_job_remove_process(j, k);
-                if (j->n_processes == before)
-                        continue;
-                ended = true;
-                if (j->run && j->n_processes == 0) {
-                        log_info("Job %s: its last process ended", j->job->name);
-                        r = manager_revert_job(m, j, "its last process ended", &outcome);
-                        outcome_done(&outcome);
-                } else
-                        r = job_store_save(m->jobs, j, NULL);
-                if (r < 0)
-                        (void) log_warning_errno(r, "Failed to let go of what ended in job %s: %m", j->job->name);
-        }
-        r = ended ? enforce_sweep(m->enforcer) : 0;
-        if (r < 0)
-                (void) log_warning_errno(r, "Failed to remove empty groups: %m");
 }
 
 static bool tasks_all_of(const Manager *m, const char *job, uid_t uid) {
@@ -372,7 +351,8 @@ static int revert_rest(Manager *m, Outcome *outcome) {
         return r;
 }
 
-static int revert_jobs(Manager *m, const Caller *c, const char *job, json_t *names, Outcome *outcome, char **ret_message) {
+static int revert_jobs(Manager *m, const Caller *c, const char *job, json_t *names, Outcome *outcome,
+                       char **ret_message) {
         bool found = false, denied = false;
         int r;
 
@@ -389,13 +369,16 @@ static int revert_jobs(Manager *m, const Caller *c, const char *job, json_t *nam
                 (void) json_array_insert_new(names, 0, json_string(j->job->name));
                 r = manager_revert_job(m, j, "revert", outcome);
                 if (r < 0)
-                        return text_fail(r, ret_message, "Job \"%s\" could not be put back: %s", job ? job : "all", strerror(-r));
+                        return text_fail(r, ret_message, "Job \"%s\" could not be put back: %s", job ? job : "all",
+                                         strerror(-r));
         }
         if (job && !found)
                 return unknown_job(m, job, ret_message);
         if (denied && json_array_size(names) == 0)
-                return text_fail(-EACCES, ret_message, "Reverting %s%s needs authority: it was applied by somebody else, or places "
-                                 "somebody else's processes", job ? "job " : "these jobs", strempty(job));
+                return text_fail(-EACCES, ret_message,
+                                 "Reverting %s%s needs authority: it was applied by somebody else, or places "
+                                 "somebody else's processes",
+                                 job ? "job " : "these jobs", strempty(job));
         return !job && c->authorised ? revert_rest(m, outcome) : 0;
 }
 

@@ -104,7 +104,9 @@ static void unput_jobs(Manager *m, Request *q, AppliedJob **before) {
 }
 
 static const char *why(const Request *q) {
-        static const char *const words[] = { [REQUEST_APPLY] = "apply", [REQUEST_RUN] = "run", [REQUEST_TICK] = "re-plan" };
+        static const char *const words[] = {
+                [REQUEST_APPLY] = "apply", [REQUEST_RUN] = "run", [REQUEST_TICK] = "re-plan"
+        };
 
         return words[q->kind];
 }
@@ -122,11 +124,14 @@ static int enact(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_mess
                 if (before[i])
                         applied_job_ref(before[i]);
         }
+        if (q->kind == REQUEST_RUN)
+                manager_watch_run(m, q->process);
         r = put_jobs(m, q, ret_message);
         if (r >= 0) {
                 r = change_kernel(m, q, s, &group, &outcome);
                 if (r < 0)
-                        (void) text_fail(r, ret_message, "Nothing could be changed: %s", r == -ESRCH ? "the process is gone" : strerror(-r));
+                        (void) text_fail(r, ret_message, "Nothing could be changed: %s",
+                                         r == -ESRCH ? "the process is gone" : strerror(-r));
         }
         if (r < 0)
                 unput_jobs(m, q, before);
@@ -158,7 +163,8 @@ int request_conclude(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_
         if (s->r < 0)
                 return text_fail(s->r, ret_message, "%s", s->message ? s->message : strerror(-s->r));
         if (s->plan->feasible && q->kind == REQUEST_RUN && !plan_of_process(s->plan, q->process))
-                return text_fail(-EBADMSG, ret_message, "Job \"%s\" has no free rank for process %d: all of them are filled",
+                return text_fail(-EBADMSG, ret_message,
+                                 "Job \"%s\" has no free rank for process %d: all of them are filled",
                                  q->jobs[0]->job->name, (int) q->process.pid);
         if (s->plan->feasible && q->kind != REQUEST_PLAN && !q->options.dry_run)
                 return enact(m, q, s, ret, ret_message);
@@ -166,6 +172,9 @@ int request_conclude(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_
                 log_warning("The applied jobs do not fit any more, what is placed stays: %s",
                             s->plan->messages && s->plan->messages[0] ? s->plan->messages[0] : "infeasible");
                 scope_planned(m, q->scope, s->snapshot, q->all, q->n_all);
+                strv_free(m->unfit);
+                m->unfit = s->plan->messages;
+                s->plan->messages = NULL;
                 return 0;
         }
         r = finish_json(s->plan, NULL, NULL, ret);

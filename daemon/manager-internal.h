@@ -5,6 +5,7 @@
  *   manager-apply.c  requests: plan, apply, run and the automatic re-plan, one solve at a time
  *   manager-enact.c  what comes of a solve: jobs written, kernel changed, plan in force
  *   manager-change.c what happens to the kernel and to the plan in force: enforce, log, drift, revert
+ *   manager-run.c    processes that Run placed, and their end
  *   manager-show.c   status, explain, record
  *
  * Jobs are solved in scopes. All jobs applied with authority are one scope and solved together; the jobs that one user
@@ -31,11 +32,11 @@ typedef struct Request {
         uid_t scope;
         AppliedJob **jobs; /* asked for */
         size_t n_jobs;
-        AppliedJob **all;  /* what is solved: the scope's jobs and those asked for; set when the solve begins */
+        AppliedJob **all; /* what is solved: the scope's jobs and those asked for; set when the solve begins */
         size_t n_all;
         PlanOptions options;
-        char *solver;      /* options.solver */
-        Process process;   /* REQUEST_RUN */
+        char *solver;    /* options.solver */
+        Process process; /* REQUEST_RUN */
         ManagerReply reply;
         void *userdata;
 } Request;
@@ -63,6 +64,7 @@ struct Manager {
         Worker *worker;
 
         Snapshot *snapshot; /* all applied jobs, the last time nobody was solving */
+        char **unfit;       /* why the last automatic re-plan was infeasible; NULL it was not */
         Plan *plan;         /* in force: tasks of all applied jobs that have processes or planned ranks */
         Scope *scopes;
         size_t n_scopes;
@@ -77,7 +79,7 @@ struct Manager {
         uint64_t hold_until;  /* monotonic */
         uint64_t last_change; /* realtime */
         uint64_t ticks;
-        int tick_error;       /* logged once, until it changes */
+        int tick_error; /* logged once, until it changes */
 
         Observer *observers;
         size_t n_observers;
@@ -85,7 +87,9 @@ struct Manager {
 
 /* manager.c */
 int manager_look(Manager *m, char **ret_message); /* collects anew unless a solve is on, tells the observers */
-int manager_collect(Manager *m, AppliedJob *const *jobs, size_t n, const Process *more, const char *more_job, Snapshot **ret, char **ret_message);
+int manager_collect(Manager *m, AppliedJob *const *jobs, size_t n, const Process *more, const char *more_job,
+                    Snapshot **ret, char **ret_message);
+void manager_tick_soon(Manager *m);
 uid_t job_scope(const AppliedJob *j);
 Scope *manager_scope(Manager *m, uid_t key, bool create);
 int scope_signature(const Snapshot *s, AppliedJob *const *jobs, size_t n, uid_t key, char **ret);
@@ -98,15 +102,20 @@ void manager_kick(Manager *m);
 void scope_planned(Manager *m, uid_t key, const Snapshot *s, AppliedJob *const *jobs, size_t n);
 
 /* manager-enact.c */
-int request_conclude(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_message); /* r and json for the answer */
+int request_conclude(Manager *m, Request *q, Solve *s, json_t **ret,
+                     char **ret_message); /* r and json for the answer */
+
+/* manager-run.c */
+void manager_end_runs(Manager *m);
+void manager_watch_run(Manager *m, Process p);
+void manager_watch_runs(Manager *m);
 
 /* manager-change.c */
 int manager_enforce(Manager *m, const char *why); /* m->plan; logs, drift; number of writes */
 int manager_revert_job(Manager *m, AppliedJob *j, const char *why, Outcome *outcome); /* and drops it */
 void manager_log_outcome(Manager *m, const Outcome *o, const char *why);
-int manager_take_outcome(Manager *m, const Outcome *o); /* times, drift */
+int manager_take_outcome(Manager *m, const Outcome *o);     /* times, drift */
 void manager_set_plan(Manager *m, Plan *plan, uid_t scope); /* takes plan */
 void manager_forget_plan(Manager *m, const char *job);
-void manager_end_runs(Manager *m);
 int outcome_absorb(Outcome *into, Outcome *from); /* empties from */
 void drift_free(Drift *d, size_t n);

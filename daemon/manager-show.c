@@ -34,9 +34,10 @@ static json_t *show_task(const Snapshot *s, const Task *t) {
 static json_t *show_machine(const Manager *m, const Topology *t) {
         static const Bitset none = {};
 
-        return json_pack("{s:s,s:I,s:I,s:o,s:o,s:o,s:o}", "source", strempty(t->source), "cpus", (json_int_t) t->n_cpus, "nodes",
-                         (json_int_t) t->n_nodes, "online", json_bitset(&t->online), "allowed", json_bitset(&t->allowed),
-                         "isolated", json_bitset(&t->isolated), "housekeeping", json_bitset(m->plan ? &m->plan->housekeeping : &none));
+        return json_pack("{s:s,s:I,s:I,s:o,s:o,s:o,s:o}", "source", strempty(t->source), "cpus", (json_int_t) t->n_cpus,
+                         "nodes", (json_int_t) t->n_nodes, "online", json_bitset(&t->online), "allowed",
+                         json_bitset(&t->allowed), "isolated", json_bitset(&t->isolated), "housekeeping",
+                         json_bitset(m->plan ? &m->plan->housekeeping : &none));
 }
 
 static json_t *show_job(const Manager *m, const AppliedJob *j) {
@@ -44,29 +45,31 @@ static json_t *show_job(const Manager *m, const AppliedJob *j) {
 
         for (size_t i = 0; m->snapshot && i < m->snapshot->n_tasks; i++)
                 matched += m->snapshot->tasks[i].job && streq(m->snapshot->tasks[i].job, j->job->name);
-        return json_pack("{s:s,s:I,s:I,s:I,s:I,s:b,s:b}", "name", j->job->name, "priority", (json_int_t) j->job->priority, "ranks",
-                         (json_int_t) job_count(j->job, NULL), "matched", (json_int_t) matched, "uid", (json_int_t) j->uid,
-                         "confined", (int) j->confined, "run", (int) j->run);
+        return json_pack("{s:s,s:I,s:I,s:I,s:I,s:b,s:b}", "name", j->job->name, "priority",
+                         (json_int_t) j->job->priority, "ranks", (json_int_t) job_count(j->job, NULL), "matched",
+                         (json_int_t) matched, "uid", (json_int_t) j->uid, "confined", (int) j->confined, "run",
+                         (int) j->run);
 }
 
 static json_t *show_drift(const Manager *m) {
         json_t *a = json_array();
 
         for (size_t i = 0; a && i < m->n_drift; i++)
-                (void) json_array_append_new(a, json_pack("{s:s,s:I,s:I,s:s,s:s,s:s}", "job", m->drift[i].job, "pid",
-                                                          (json_int_t) m->drift[i].pid, "tid", (json_int_t) m->drift[i].tid, "comm",
-                                                          m->drift[i].comm, "expected", m->drift[i].expected, "found",
-                                                          m->drift[i].found));
+                (void) json_array_append_new(
+                        a, json_pack("{s:s,s:I,s:I,s:s,s:s,s:s}", "job", m->drift[i].job, "pid",
+                                     (json_int_t) m->drift[i].pid, "tid", (json_int_t) m->drift[i].tid, "comm",
+                                     m->drift[i].comm, "expected", m->drift[i].expected, "found", m->drift[i].found));
         return a;
 }
 
 static json_t *show_warnings(const Manager *m) {
-        json_t *a = json_strv(m->snapshot ? m->snapshot->warnings : NULL), *machine;
+        char *const *const lists[] = { m->unfit, m->snapshot ? m->snapshot->warnings : NULL,
+                                       collector_topology(m->collector)->warnings };
+        json_t *a = json_array();
 
-        machine = json_strv(collector_topology(m->collector)->warnings);
-        if (a && machine)
-                (void) json_array_extend(a, machine);
-        json_decref(machine);
+        for (size_t i = 0; i < ELEMENTSOF(lists); i++)
+                for (char *const *s = lists[i]; a && s && *s; s++)
+                        (void) json_array_append_new(a, json_string(*s));
         return a;
 }
 
@@ -86,13 +89,14 @@ int manager_status(Manager *m, json_t **ret) {
         r = m->plan ? plan_to_json(m->plan, &plan) : 0;
         if (r < 0)
                 log_debug("The plan in force cannot be shown: %s", strerror(-r));
-        root = json_pack("{s:s,s:I,s:s,s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o}", "version", PACKAGE_VERSION, "pid",
-                         (json_int_t) getpid(), "state", worker_busy(m->worker) ? "solving" : "idle", "cgroup",
+        root = json_pack("{s:s,s:I,s:s,s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o}", "version", PACKAGE_VERSION,
+                         "pid", (json_int_t) getpid(), "state", worker_busy(m->worker) ? "solving" : "idle", "cgroup",
                          cgroup_mode_names[collector_cgroups(m->collector)->mode], "interval_us",
-                         (json_int_t) m->config->interval_usec, "machine", show_machine(m, collector_topology(m->collector)),
-                         "devices", devices, "tasks", tasks, "jobs", jobs, "plan", plan ? plan : json_null(), "last_change",
-                         (json_int_t) m->last_change, "ticks", (json_int_t) m->ticks, "queued", (json_int_t) m->n_queued, "drift",
-                         show_drift(m), "warnings", show_warnings(m));
+                         (json_int_t) m->config->interval_usec, "machine",
+                         show_machine(m, collector_topology(m->collector)), "devices", devices, "tasks", tasks, "jobs",
+                         jobs, "plan", plan ? plan : json_null(), "last_change", (json_int_t) m->last_change, "ticks",
+                         (json_int_t) m->ticks, "queued", (json_int_t) m->n_queued, "drift", show_drift(m), "warnings",
+                         show_warnings(m));
         if (!root)
                 return -ENOMEM;
         *ret = root;
@@ -132,10 +136,11 @@ static json_t *show_terms(const Manager *m) {
                 const PlacementTerm *t = &placement_terms[i];
 
                 (void) json_array_append_new(
-                        a, json_pack("{s:s,s:s,s:s,s:f,s:o,s:s}", "name", t->name, "group", term_group_names[t->group], "unit",
-                                     strempty(t->unit), "weight", m->config->weights.term[i], "value",
-                                     m->plan && m->plan->energy.known ? json_real(m->plan->energy.terms[i]) : json_null(), "help",
-                                     strempty(t->help)));
+                        a,
+                        json_pack("{s:s,s:s,s:s,s:f,s:o,s:s}", "name", t->name, "group", term_group_names[t->group],
+                                  "unit", strempty(t->unit), "weight", m->config->weights.term[i], "value",
+                                  m->plan && m->plan->energy.known ? json_real(m->plan->energy.terms[i]) : json_null(),
+                                  "help", strempty(t->help)));
         }
         return a;
 }
@@ -143,8 +148,8 @@ static json_t *show_terms(const Manager *m) {
 static json_t *show_weights(const Manager *m) {
         const double *g = m->config->weights.group;
 
-        return json_pack("{s:f,s:f,s:f,s:f}", "alpha", g[TERM_RESOURCE], "beta", g[TERM_TIME], "gamma", g[TERM_COST], "delta",
-                         g[TERM_COMPAT]);
+        return json_pack("{s:f,s:f,s:f,s:f}", "alpha", g[TERM_RESOURCE], "beta", g[TERM_TIME], "gamma", g[TERM_COST],
+                         "delta", g[TERM_COMPAT]);
 }
 
 /* One task of the plan in force: the element that Plan prints, and beside it why and what is true now. */
@@ -170,8 +175,9 @@ static json_t *explain_foreign(const Manager *m, const Task *t) {
                 return NULL;
         for (size_t i = 0; i < t->n_devices; i++)
                 (void) json_array_append_new(devices, json_string(m->snapshot->devices[t->devices[i]].name));
-        (void) json_array_append_new(reasons, json_string("no applied job has a rank for this process: qschedd did not place it, and "
-                                                          "counts its CPUs as taken by somebody else"));
+        (void) json_array_append_new(
+                reasons, json_string("no applied job has a rank for this process: qschedd did not place it, and "
+                                     "counts its CPUs as taken by somebody else"));
         return json_pack("{s:s,s:I,s:o,s:s,s:s,s:s,s:o,s:n,s:o,s:o}", "name", t->name ? t->name : t->comm, "pid",
                          (json_int_t) t->pid, "device", devices, "cpus", cpus, "mems", mems, "irq_cpus", "", "job",
                          t->job ? json_string(t->job) : json_null(), "energy", "reasons", reasons, "now",
@@ -199,7 +205,8 @@ static int explain_tasks(const Manager *m, const char *what, json_t *tasks) {
         list = json_object_get(printed, "tasks");
         for (size_t i = 0; m->plan && i < m->plan->n_tasks; i++)
                 if (is_meant(&m->plan->tasks[i], what, pid))
-                        (void) json_array_append_new(tasks, explain_planned(m, &m->plan->tasks[i], json_array_get(list, i)));
+                        (void) json_array_append_new(tasks,
+                                                     explain_planned(m, &m->plan->tasks[i], json_array_get(list, i)));
         json_decref(printed);
         for (size_t i = 0; json_array_size(tasks) == 0 && m->snapshot && i < m->snapshot->n_tasks; i++) {
                 const Task *t = &m->snapshot->tasks[i];
@@ -219,10 +226,13 @@ int manager_explain(Manager *m, const char *what, json_t **ret, char **ret_messa
         (void) manager_look(m, NULL);
         r = explain_tasks(m, what, tasks);
         if (r >= 0 && json_array_size(tasks) == 0)
-                r = text_fail(-ESRCH, ret_message, job_store_find(m->jobs, what) ?
-                              "Job \"%s\" is applied, but no plan for it is in force yet" :
-                              "There is no task, process or applied job \"%s\" that qschedd knows (a task is named JOB/RANK; "
-                              "`qschedctl status` lists them)", what);
+                r = text_fail(
+                        -ESRCH, ret_message,
+                        job_store_find(m->jobs, what)
+                                ? "Job \"%s\" is applied, but no plan for it is in force yet"
+                                : "There is no task, process or applied job \"%s\" that qschedd knows (a task is named JOB/RANK; "
+                                  "`qschedctl status` lists them)",
+                        what);
         if (r < 0) {
                 json_decref(tasks);
                 return r;

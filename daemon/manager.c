@@ -132,12 +132,13 @@ static void mark_applied(Manager *m, Snapshot *s) {
         entries = undo_entries(m->undo, &n);
         for (size_t i = 0; i < s->n_tasks; i++)
                 for (size_t k = 0; k < n && !s->tasks[i].applied; k++)
-                        s->tasks[i].applied = entries[k].type != UNDO_DIR && entries[k].process.pid == s->tasks[i].pid &&
+                        s->tasks[i].applied = entries[k].type != UNDO_DIR &&
+                                              entries[k].process.pid == s->tasks[i].pid &&
                                               entries[k].process.start_time == s->tasks[i].start_time;
 }
 
-int manager_collect(Manager *m, AppliedJob *const *jobs, size_t n, const Process *more, const char *more_job, Snapshot **ret,
-                    char **ret_message) {
+int manager_collect(Manager *m, AppliedJob *const *jobs, size_t n, const Process *more, const char *more_job,
+                    Snapshot **ret, char **ret_message) {
         _cleanup_free_ const Job **list = calloc(n + 1, sizeof(*list));
         _cleanup_(extra_done) Extra extra = {};
         Snapshot *s = NULL;
@@ -273,6 +274,11 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
         return 0;
 }
 
+void manager_tick_soon(Manager *m) {
+        (void) sd_event_source_set_time(m->timer, now_monotonic());
+        (void) sd_event_source_set_enabled(m->timer, SD_EVENT_ONESHOT);
+}
+
 static void log_messages(char *const *messages) {
         for (size_t i = 0; messages && messages[i]; i++)
                 log_warning("%s", messages[i]);
@@ -285,12 +291,14 @@ static int open_state(Manager *m, char **ret_message) {
         r = undo_open(m->paths.runtime, &messages, &m->undo);
         log_messages(messages);
         if (r < 0)
-                return text_fail(r, ret_message, "The undo journal in %s cannot be opened: %s", m->paths.runtime, strerror(-r));
+                return text_fail(r, ret_message, "The undo journal in %s cannot be opened: %s", m->paths.runtime,
+                                 strerror(-r));
         strv_free(TAKE_PTR(messages));
         r = job_store_open(m->paths.state, &messages, &m->jobs);
         log_messages(messages);
         if (r < 0)
-                return text_fail(r, ret_message, "Applied jobs in %s/jobs cannot be read: %s", m->paths.state, strerror(-r));
+                return text_fail(r, ret_message, "Applied jobs in %s/jobs cannot be read: %s", m->paths.state,
+                                 strerror(-r));
         r = enforcer_new(m->undo, collector_cgroups(m->collector), &m->enforcer);
         if (r < 0)
                 return text_fail(r, ret_message, "Enforcement cannot be set up: %s", strerror(-r));
@@ -336,6 +344,7 @@ Manager *manager_free(Manager *m) {
         free(m->scopes);
         drift_free(m->drift, m->n_drift);
         strv_free(m->said);
+        strv_free(m->unfit);
         job_store_free(m->jobs);
         enforcer_free(m->enforcer);
         undo_free(m->undo);
@@ -357,9 +366,11 @@ int manager_start(Manager *m) {
         outcome_done(&outcome);
         if (r < 0)
                 return log_error_errno(r, "Failed to undo what was not committed: %m");
-        r = sd_event_add_time(m->event, &m->timer, CLOCK_MONOTONIC, now_monotonic() + m->config->interval_usec, 0, on_timer, m);
+        r = sd_event_add_time(m->event, &m->timer, CLOCK_MONOTONIC, now_monotonic() + m->config->interval_usec, 0,
+                              on_timer, m);
         if (r < 0)
                 return log_error_errno(r, "Failed to set the tick: %m");
+        manager_watch_runs(m);
         tick(m);
         return 0;
 }
@@ -385,9 +396,9 @@ int manager_reload(Manager *m, char **ret_message) {
         }
         r = manager_look(m, &message);
         if (r < 0)
-                log_warning("The new configuration is in force, but the host could not be read: %s", message ? message : strerror(-r));
-        (void) sd_event_source_set_time(m->timer, now_monotonic());
-        (void) sd_event_source_set_enabled(m->timer, SD_EVENT_ONESHOT);
+                log_warning("The new configuration is in force, but the host could not be read: %s",
+                            message ? message : strerror(-r));
+        manager_tick_soon(m);
         return 0;
 }
 
@@ -409,6 +420,10 @@ int manager_stop(Manager *m, bool revert) {
 
 const Snapshot *manager_snapshot(const Manager *m) {
         return m->snapshot;
+}
+
+bool manager_feasible(const Manager *m) {
+        return !m->unfit && (!m->plan || m->plan->feasible);
 }
 
 const Plan *manager_last_plan(const Manager *m) {

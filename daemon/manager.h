@@ -34,8 +34,8 @@ typedef struct JobText { /* how jobs travel */
 
 typedef struct Caller { /* who asks, for authority and the log */
         uid_t uid;
-        pid_t pid;        /* 0 unknown */
-        bool authorised;  /* may change anything; else only own processes inside their own masks */
+        pid_t pid;       /* 0 unknown */
+        bool authorised; /* may change anything; else only own processes inside their own masks */
 } Caller;
 
 /* r < 0: message is a sentence; json is NULL. Infeasible: r = 0 and "feasible":false in json. */
@@ -44,7 +44,7 @@ typedef void (*ManagerReply)(void *userdata, int r, const char *message, json_t 
 int manager_new(sd_event *event, const ManagerPaths *paths, Manager **ret, char **ret_message);
 Manager *manager_free(Manager *m);
 DEFINE_CLEANUP(Manager *, manager_free);
-int manager_start(Manager *m); /* recover from the journal, load jobs, first tick */
+int manager_start(Manager *m);                      /* recover from the journal, load jobs, first tick */
 int manager_reload(Manager *m, char **ret_message); /* on failure the old configuration stays */
 int manager_observe(Manager *m, const Observer *o);
 
@@ -54,10 +54,15 @@ typedef struct PlanOptions {
         bool has_seed, dry_run;
 } PlanOptions;
 
-void manager_plan(Manager *m, const Caller *c, const JobText *jobs, size_t n, const PlanOptions *o, ManagerReply reply, void *userdata);
-void manager_apply(Manager *m, const Caller *c, const JobText *jobs, size_t n, const PlanOptions *o, ManagerReply reply, void *userdata);
+void manager_plan(Manager *m, const Caller *c, const JobText *jobs, size_t n, const PlanOptions *o, ManagerReply reply,
+                  void *userdata);
+/* Drops a plan that waits still and whose asker has gone: true, and reply will not be called. */
+bool manager_forget(Manager *m, ManagerReply reply, const void *userdata);
+void manager_apply(Manager *m, const Caller *c, const JobText *jobs, size_t n, const PlanOptions *o, ManagerReply reply,
+                   void *userdata);
 /* Places c->pid. */
-void manager_run(Manager *m, const Caller *c, const JobText *job, const PlanOptions *o, ManagerReply reply, void *userdata);
+void manager_run(Manager *m, const Caller *c, const JobText *job, const PlanOptions *o, ManagerReply reply,
+                 void *userdata);
 int manager_revert(Manager *m, const Caller *c, const char *job, json_t **ret, char **ret_message); /* NULL: all */
 int manager_explain(Manager *m, const char *task_or_pid, json_t **ret, char **ret_message);
 int manager_status(Manager *m, json_t **ret);
@@ -65,6 +70,8 @@ int manager_record(Manager *m, json_t **ret, char **ret_message);
 int manager_stop(Manager *m, bool revert);
 
 const Snapshot *manager_snapshot(const Manager *m); /* the last one; NULL before the first tick */
-const Plan *manager_last_plan(const Manager *m);
-const char *manager_job(const Manager *m, size_t i, unsigned *ret_priority, unsigned *ret_ranks); /* name of the i-th applied job, NULL: no more */
+const Plan *manager_last_plan(const Manager *m);    /* in force; NULL none */
+bool manager_feasible(const Manager *m);            /* what is applied fits, as far as is known */
+const char *manager_job(const Manager *m, size_t i, unsigned *ret_priority,
+                        unsigned *ret_ranks);   /* name of the i-th applied job, NULL: no more */
 uint64_t manager_last_change(const Manager *m); /* usec realtime; 0 none since start */

@@ -11,10 +11,10 @@
 #include "policy/decide.h"
 
 typedef struct Solve {
-        Snapshot *snapshot;   /* owned */
-        const Job **jobs;     /* array owned; the jobs outlive the solve, who made it sees to that */
+        Snapshot *snapshot; /* owned */
+        const Job **jobs;   /* array owned; the jobs outlive the solve, who made it sees to that */
         size_t n_jobs;
-        DecideParams params;  /* solver and housekeeping are owned copies */
+        DecideParams params; /* solver and housekeeping are owned copies */
         char *solver;
         atomic_bool stop;
         uint64_t deadline_usec; /* CLOCK_MONOTONIC; 0 none: past it, whoever watches sets stop */

@@ -24,7 +24,8 @@ static int answered(sd_bus_message *m, void *userdata, sd_bus_error *e) {
                 served++;
         else {
                 refused++;
-                (void) snprintf(sentence, sizeof(sentence), "%s", error->message);
+                if (strstr(error->message, "wait for the solver") || !sentence[0])
+                        (void) snprintf(sentence, sizeof(sentence), "%s", error->message);
         }
         return 0;
 }
