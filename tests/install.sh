@@ -26,7 +26,7 @@ check() { # description, command…
 dir() {
         local value
         value=$(sed -n "s/^$1 = //p" Makefile | head -n 1)
-        while [[ $value =~ \$\{([a-z]*)\} ]]; do
+        while [[ $value =~ \$\{([a-z_]*)\} ]]; do
                 value=${value//"${BASH_REMATCH[0]}"/$(dir "${BASH_REMATCH[1]}")}
         done
         printf '%s' "$value"
