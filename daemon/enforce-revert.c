@@ -357,6 +357,17 @@ static int pick(Enforcer *e, const Pick *p, const UndoEntry ***ret, size_t *ret_
         return 0;
 }
 
+static bool any_picked(Enforcer *e, const Pick *p) {
+        const UndoEntry *all;
+        size_t n;
+
+        all = undo_entries(e->undo, &n);
+        for (size_t i = 0; i < n; i++)
+                if (picked(p, &all[i]))
+                        return true;
+        return false;
+}
+
 static size_t run_length(const UndoEntry *const *entries, size_t n) {
         size_t k = 1;
 
@@ -417,8 +428,11 @@ int enforce_revert(Enforcer *e, const char *job, Outcome *ret) {
 
         *ret = (Outcome){};
         r = online_read(e);
-        if (r >= 0)
-                r = restore_picked(e, &(Pick){ .job = job }, false, ret);
+        if (r < 0)
+                return r;
+        if (any_picked(e, &(Pick){ .job = job }))
+                (void) undo_revert(e->undo, job); /* a full disk keeps nobody from putting back */
+        r = restore_picked(e, &(Pick){ .job = job }, false, ret);
         (void) enforce_sweep(e);
         return r;
 }

@@ -321,6 +321,22 @@ static int replay_abort(Undo *u, const json_t *o) {
         return 0;
 }
 
+static int replay_revert(Undo *u, const json_t *o) {
+        const json_t *v = json_object_get(o, "job");
+
+        if (v && !json_is_string(v))
+                return -EBADMSG;
+        for (size_t i = 0; i < u->n_entries; i++) {
+                UndoEntry *e = &u->entries[i];
+
+                if (e->type == _UNDO_MAX || e->type == UNDO_DIR || (v && !streq(e->job, json_string_value(v))))
+                        continue;
+                e->committed = false;
+                bitset_zero(&e->before);
+        }
+        return 0;
+}
+
 static int replay_undone(Undo *u, const json_t *o) {
         const char *path = json_string_value(json_object_get(o, "path"));
         const char *controller = json_string_value(json_object_get(o, "controller"));
@@ -368,7 +384,7 @@ static const struct {
 } kinds[] = {
         { "begin", replay_begin },   { "affinity", replay_affinity }, { "cgroup", replay_cgroup },
         { "dir", replay_dir },       { "commit", replay_commit },     { "abort", replay_abort },
-        { "undone", replay_undone }, { "boot", replay_boot },
+        { "revert", replay_revert }, { "undone", replay_undone },     { "boot", replay_boot },
 };
 
 int undo_replay(Undo *u, const json_t *line) {

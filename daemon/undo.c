@@ -291,6 +291,11 @@ int undo_abort(Undo *u, uint64_t id) {
         return k < 0 ? k : r;
 }
 
+int undo_revert(Undo *u, const char *job) {
+        return note_end(u,
+                        job ? json_pack("{s:s, s:s}", "t", "revert", "job", job) : json_pack("{s:s}", "t", "revert"));
+}
+
 int undo_forget(Undo *u, const UndoEntry *e) {
         json_t *o;
 

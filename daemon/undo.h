@@ -8,6 +8,7 @@
  *   {"t":"dir","id":7,"job":"train","path":"/sys/fs/cgroup/cpuset/qsched.slice/…"}   a directory of ours
  *   {"t":"commit","id":7}     the change stands; without it, start undoes it
  *   {"t":"abort","id":7}      the masks it noted have been put back: their entries are as they were before it
+ *   {"t":"revert","job":"train"}   all of that job (without "job": of all) is being put back: its commits count no more
  *   {"t":"boot","boot":"…"}   first line; entries of another boot are void
  *   {"t":"undone","id":7,"job":"train",…}   entries of that job (or of one tid) are done with
  * An entry may say "committed":true itself (rewritten files have no commit marks). The file is not synced: it need not
@@ -58,6 +59,9 @@ int undo_note_cgroup(Undo *u, uint64_t id, const char *job, Process p, const cha
 int undo_note_dir(Undo *u, uint64_t id, const char *job, const char *path);
 int undo_commit(Undo *u, uint64_t id);
 int undo_abort(Undo *u, uint64_t id); /* its masks have been put back; memory is right even when the file is full */
+
+int undo_revert(Undo *u,
+                const char *job); /* so that a revert that is cut short is ended by the next start; NULL: all */
 
 /* Live entries, in the order they were made; pointers stay valid until the next undo_entries() or undo_note_*();
  * undo_forget() only empties the one it is given. */

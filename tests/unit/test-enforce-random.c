@@ -114,7 +114,7 @@ static void step_revert(Fixture *f, Model *m) {
         m->plan = NULL;
 }
 
-/* Killed somewhere in it: afterwards all of it happened, or nothing (a revert: the next start's revert ends it). */
+/* Killed somewhere in it: after the next start all of it has happened, or nothing (a revert that began is ended). */
 static void step_kill(Fixture *f, Model *m, bool reverting) {
         const char *plan = reverting ? NULL : some_cpus(m);
         pid_t pid;
@@ -144,9 +144,9 @@ static void step_kill(Fixture *f, Model *m, bool reverting) {
         outcome_done(&f->outcome);
         assert_int_equal(enforce_recover(f->enforcer, &f->outcome), 0);
         assert_int_equal(f->outcome.n_drift, 0);
-        if (reverting)
-                step_revert(f, m);
-        else if (!matches(m, m->plan))
+        if (journal_count(f) == 0)
+                m->plan = NULL;
+        else if (plan && !matches(m, m->plan))
                 m->plan = plan;
 }
 
@@ -155,6 +155,10 @@ static void step_cpuset(Fixture *f, Model *m) {
                 return;
         m->cpuset = some_cpus(m);
         group_write(m, "cpuset.cpus", m->cpuset);
+        if (!m->plan || !reachable(m, m->plan))
+                return;
+        assert_int_equal(apply(f, m->puppet.process, m->plan), 0); /* as the next tick does */
+        assert_int_equal(f->outcome.n_drift, 0);
 }
 
 static void trace(const Model *m, const char *what) {

@@ -172,6 +172,26 @@ static void test_abort(void **state) {
         }
 }
 
+static void test_revert_mark(void **state) {
+        Fixture *f = *state;
+        uint64_t id;
+
+        for (int i = 0; i < 2; i++) {
+                assert_int_equal(undo_begin(f->undo, i ? "b" : "a", &id), 0);
+                assert_int_equal(note(f->undo, id, i ? "b" : "a", 81 + i, "0-7", "0-1"), 0);
+                assert_int_equal(undo_commit(f->undo, id), 0);
+        }
+        assert_int_equal(undo_revert(f->undo, "a"), 0);
+        for (int i = 0; i < 2; i++) {
+                assert_false(undo_find_tid(f->undo, 81, 1081)->committed);
+                assert_true(undo_find_tid(f->undo, 82, 1082)->committed);
+                reopen(f);
+        }
+        assert_int_equal(undo_revert(f->undo, NULL), 0);
+        reopen(f);
+        assert_false(undo_find_tid(f->undo, 82, 1082)->committed);
+}
+
 static void test_forget_empties(void **state) {
         Fixture *f = *state;
         const UndoEntry *e;
@@ -388,6 +408,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_restart, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_first_old_wins, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_abort, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_revert_mark, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_forget_empties, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_growth, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_many, setup, teardown),
