@@ -109,8 +109,9 @@ int job_traffic(const Job *j, unsigned n, double **ret, char **ret_message) {
         return 0;
 }
 
-static bool glob(const char *pattern, const char *s) {
-        return pattern && s && fnmatch(pattern, s, 0) == 0;
+/* Units and cgroups have backslashes in their names (foo\x2dbar.service): there they are ordinary characters. */
+static bool glob(const char *pattern, const char *s, int flags) {
+        return pattern && s && fnmatch(pattern, s, flags) == 0;
 }
 
 bool match_task(const Match *m, const Task *t) {
@@ -120,10 +121,10 @@ bool match_task(const Match *m, const Task *t) {
                         if (m->pids[i] == t->pid)
                                 return true;
                 return false;
-        case MATCH_CMDLINE: return glob(m->pattern, t->cmdline);
-        case MATCH_COMM: return glob(m->pattern, t->comm);
-        case MATCH_CGROUP: return glob(m->pattern, t->cgroup);
-        case MATCH_UNIT: return glob(m->pattern, t->owner);
+        case MATCH_CMDLINE: return glob(m->pattern, t->cmdline, 0);
+        case MATCH_COMM: return glob(m->pattern, t->comm, 0);
+        case MATCH_CGROUP: return glob(m->pattern, t->cgroup, FNM_NOESCAPE);
+        case MATCH_UNIT: return glob(m->pattern, t->owner, FNM_NOESCAPE);
         case _MATCH_MAX: break;
         }
         return false;

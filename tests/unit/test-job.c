@@ -158,6 +158,17 @@ static void families(void **state) {
         rank_list_done(&l);
 }
 
+static void unit_names_keep_their_backslashes(void **state) {
+        _cleanup_(snapshot_freep) Snapshot *s = fixture_snapshot(&small);
+        Match m = { .kind = MATCH_UNIT, .pattern = (char *) "llm\\x2dserve*.service" };
+        Task *t = fixture_task(s, 1, "0-7", "0-7");
+
+        t->owner = strdup("llm\\x2dserve@1.service");
+        assert_true(match_task(&m, t));
+        t->owner[3] = '-';
+        assert_false(match_task(&m, t));
+}
+
 static void more_processes_than_ranks(void **state) {
         _cleanup_(snapshot_freep) Snapshot *s = fixture_snapshot(&small);
         _cleanup_(job_freep) Job *j = fixture_job("a", 2, 0, NULL, 0);
@@ -199,6 +210,7 @@ int main(void) {
                 cmocka_unit_test(order_of_ranks),
                 cmocka_unit_test(a_rank_that_is_missing_leaves_its_place),
                 cmocka_unit_test(families),
+                cmocka_unit_test(unit_names_keep_their_backslashes),
                 cmocka_unit_test(more_processes_than_ranks),
                 cmocka_unit_test(the_higher_priority_has_the_first_word),
         };
