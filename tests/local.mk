@@ -76,10 +76,20 @@ print-tests:
 .PHONY: print-tests
 
 # QUBO models and solvers
-check_PROGRAMS += tests/unit/test-solvers
+check_PROGRAMS += tests/unit/test-qubo tests/unit/test-solvers
+tests_unit_test_qubo_SOURCES = tests/unit/test-qubo.c tests/unit/qubo-models.h
+tests_unit_test_qubo_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
 tests_unit_test_solvers_SOURCES = tests/unit/test-solvers.c tests/unit/qubo-models.h
 tests_unit_test_solvers_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
-TESTS += tests/unit/test-solvers
+TESTS += tests/unit/test-qubo tests/unit/test-solvers
+
+# How good and how fast the solvers are: make bench-solver
+EXTRA_PROGRAMS += tests/bench/bench-solver
+tests_bench_bench_solver_SOURCES = tests/bench/bench-solver.c tests/unit/qubo-models.h
+tests_bench_bench_solver_LDADD = libpolicy.la libcommon.la
+bench-solver: tests/bench/bench-solver$(EXEEXT)
+	tests/bench/bench-solver$(EXEEXT)
+.PHONY: bench-solver
 
 check_PROGRAMS += tests/unit/test-decide
 tests_unit_test_decide_SOURCES = tests/unit/test-decide.c tests/unit/fixture.c tests/unit/fixture.h

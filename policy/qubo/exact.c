@@ -9,43 +9,12 @@
  */
 #include <errno.h>
 
-#include "policy/qubo/frame.h"
+#include "policy/qubo/exact.h"
 
 #define INCUMBENT_SWEEPS 400U
-
-/* The least coupling of variable v to any choice of an item; listed by item. */
-typedef struct Least {
-        uint32_t v;
-        int32_t min;
-} Least;
-
-typedef struct Child {
-        uint32_t to;
-        int64_t bound; /* doubled */
-} Child;
-
-typedef struct Level {
-        uint32_t item, next, n_children;
-        bool entered; /* children[next - 1] is assigned */
-        Child *children;
-} Level;
-
-typedef struct Search {
-        const Frame *f;
-        size_t *least_first; /* by item, n_items + 1 */
-        Least *least;
-        int64_t *now;   /* by variable, doubled: linear + couplings to what is assigned */
-        int64_t *later; /* least couplings to what is not */
-        int64_t fixed; /* of what is assigned, doubled */
-        bool *assigned;
-        uint32_t *held;
-        uint32_t depth;
-        Level *levels;
-        Child *children; /* of all levels, one after the other */
-        size_t n_children;
-        Incumbent *best;
-        uint64_t nodes;
-} Search;
+#define TRIALS 4
+#define SKIPS 64U
+#define PLAIN_ITEMS 3U /* so few items left: the plain bound is as good */
 
 static void search_done(Search *s) {
         free(s->least_first);
@@ -56,6 +25,10 @@ static void search_done(Search *s) {
         free(s->held);
         free(s->levels);
         free(s->children);
+        free(s->child);
+        free(s->nothing);
+        free(s->worth);
+        slots_free(s->slots);
 }
 
 /* The entries of a row that belong to item b: where they end, and their least (0 where one is absent). */
@@ -119,7 +92,11 @@ static int search_init(Search *s) {
         s->children = calloc((size_t) f->q->n + items, sizeof(*s->children));
         s->now = calloc((size_t) f->q->n + 1, sizeof(*s->now));
         s->later = calloc((size_t) f->q->n + 1, sizeof(*s->later));
-        if (!s->assigned || !s->held || !s->levels || !s->children || !s->now || !s->later)
+        s->child = calloc((size_t) f->q->n + 1, sizeof(*s->child));
+        s->nothing = calloc(items, sizeof(*s->nothing));
+        s->worth = calloc(items, sizeof(*s->worth));
+        if (!s->assigned || !s->held || !s->levels || !s->children || !s->now || !s->later || !s->child || !s->nothing ||
+            !s->worth)
                 return -ENOMEM;
         for (uint32_t v = 0; v < f->q->n; v++)
                 s->now[v] = 2 * (int64_t) f->q->linear[v];
@@ -183,11 +160,6 @@ static int64_t bound_node(const Search *s, uint32_t *ret_item, int64_t *ret_leas
         return bound;
 }
 
-/* Nothing whose bound reaches this can be better: energies are whole, bounds doubled. */
-static bool hopeless(const Search *s, int64_t bound) {
-        return bound > 2 * (s->best->energy - 1);
-}
-
 static int child_cmp(const void *a, const void *b) {
         const Child *x = a, *y = b;
 
@@ -199,32 +171,115 @@ static void add_child(Search *s, Level *l, uint32_t to, int64_t bound) {
                 l->children[l->n_children++] = (Child) { .to = to, .bound = bound };
 }
 
-/* Opens the node below what is assigned: a new level with the children that can still win, or a new best point. */
-static void open_node(Search *s) {
+/* By child[]: the item with the fewest ways left if that is few of its choices, else the one whose second-best way
+ * costs most more than its best. */
+static uint32_t choose_item(const Search *s) {
+        const Frame *f = s->f;
+        uint32_t best = ITEM_NOTHING, least_ways = UINT32_MAX;
+        int64_t widest = -1;
+
+        for (uint32_t a = 0; a < f->n_items; a++) {
+                int64_t least = f->optional[a] ? s->nothing[a] : BOUND_DEAD, second = BOUND_DEAD;
+                uint32_t ways = f->optional[a] && !hopeless(s, least);
+
+                if (s->assigned[a])
+                        continue;
+                for (uint32_t v = f->first[a]; v < f->first[a] + f->size[a]; v++) {
+                        ways += !hopeless(s, s->child[v]);
+                        second = MIN(second, MAX(least, s->child[v]));
+                        least = MIN(least, s->child[v]);
+                }
+                if (ways == 0)
+                        return a;
+                if (ways > f->size[a] / 2)
+                        ways = UINT32_MAX;
+                second = MIN(second, 2 * s->best->energy);
+                if (ways < least_ways || (ways == least_ways && second - least > widest)) {
+                        least_ways = ways;
+                        widest = second - least;
+                        best = a;
+                }
+        }
+        return best;
+}
+
+/* Branches on an item: a new level with the children that can still win. */
+static void branch(Search *s, uint32_t item) {
         const Frame *f = s->f;
         Level *l = &s->levels[s->depth];
+
+        *l = (Level) { .item = item, .children = s->children + s->n_children, .steps = s->steps };
+        if (f->optional[item])
+                add_child(s, l, ITEM_NOTHING, s->nothing[item]);
+        for (uint32_t v = f->first[item]; v < f->first[item] + f->size[item]; v++)
+                add_child(s, l, v, s->child[v]);
+        if (l->n_children == 0)
+                return;
+        qsort(l->children, l->n_children, sizeof(*l->children), child_cmp);
+        s->n_children += l->n_children;
+        s->depth++;
+}
+
+/* The strong bound costs as much as some hundred plain nodes: it is used where what it prunes has cost more. */
+static bool strong_bound_pays(Search *s) {
+        Worth *w = &s->worth[s->depth];
+
+        if (!s->slots || s->f->n_items - s->depth <= PLAIN_ITEMS)
+                return false;
+        if (w->tried < TRIALS || w->trees < TRIALS || w->pruned * w->tree_steps > w->cost * w->trees)
+                return true;
+        if (++w->skipped < SKIPS)
+                return false;
+        w->skipped = 0;
+        return true;
+}
+
+/* Branches after the strong bound, unless that shows there is no need to. */
+static void branch_strongly(Search *s, int64_t bound) {
+        const Frame *f = s->f;
+        Worth *w = &s->worth[s->depth];
+        uint32_t plain = 0, item;
+        uint64_t before = s->steps;
+        int64_t least, second;
+
+        w->tried++;
+        if (slots_bound(s->slots, s) == BOUND_DEAD) {
+                w->pruned++;
+                w->cost += (double) (s->steps - before);
+                return;
+        }
+        w->cost += (double) (s->steps - before);
+        item = choose_item(s);
+        least = two_least(s, item, &second);
+        for (uint32_t v = f->first[item]; v < f->first[item] + f->size[item]; v++)
+                plain += !hopeless(s, bound - least + s->now[v] + s->later[v]);
+        before = s->n_children;
+        branch(s, item);
+        w->pruned += plain > 0 ? 1 - MIN(1.0, (double) (s->n_children - before) / plain) : 0;
+}
+
+/* Opens the node below what is assigned. */
+static void open_node(Search *s) {
+        const Frame *f = s->f;
         int64_t bound, least = 0;
         uint32_t item;
 
         s->nodes++;
+        s->steps += f->q->n;
         bound = bound_node(s, &item, &least);
         if (hopeless(s, bound))
                 return;
         if (item == ITEM_NOTHING) {
                 s->best->energy = s->fixed / 2;
                 memcpy(s->best->held, s->held, f->n_items * sizeof(*s->held));
-                return;
+        } else if (strong_bound_pays(s))
+                branch_strongly(s, bound);
+        else {
+                s->nothing[item] = bound - least;
+                for (uint32_t v = f->first[item]; v < f->first[item] + f->size[item]; v++)
+                        s->child[v] = bound - least + s->now[v] + s->later[v];
+                branch(s, item);
         }
-        *l = (Level) { .item = item, .children = s->children + s->n_children };
-        if (f->optional[item])
-                add_child(s, l, ITEM_NOTHING, bound - least);
-        for (uint32_t v = f->first[item]; v < f->first[item] + f->size[item]; v++)
-                add_child(s, l, v, bound - least + s->now[v] + s->later[v]);
-        if (l->n_children == 0)
-                return;
-        qsort(l->children, l->n_children, sizeof(*l->children), child_cmp);
-        s->n_children += l->n_children;
-        s->depth++;
 }
 
 /* Takes back the child the top level is in and goes into its next; false: none is left, the level is closed. */
@@ -240,6 +295,8 @@ static bool next_child(Search *s) {
         }
         s->n_children -= l->n_children;
         s->depth--;
+        s->worth[s->depth].trees++;
+        s->worth[s->depth].tree_steps += (double) (s->steps - l->steps);
         return false;
 }
 
@@ -274,15 +331,22 @@ static double search_progress(const Search *s) {
 
 int exact_search(const Frame *f, Limit *l, uint64_t max_nodes, Incumbent *best, SolveResult *r, double *progress) {
         _cleanup_(search_done) Search s = { .f = f, .best = best };
+        uint64_t steps = 0;
+        int64_t least;
+        uint32_t item;
         int e;
 
         e = search_init(&s);
+        if (e >= 0)
+                e = slots_new(&s, bound_node(&s, &item, &least), &s.slots);
         if (e < 0)
                 return e;
         open_node(&s);
-        while (s.depth > 0 && (max_nodes == 0 || s.nodes < max_nodes) && !limit_work(l, 2 * (uint64_t) f->q->n))
+        while (s.depth > 0 && (max_nodes == 0 || s.nodes < max_nodes) && !limit_work(l, s.steps - steps)) {
+                steps = s.steps;
                 if (next_child(&s))
                         open_node(&s);
+        }
         r->lower_bound = MAX(open_bound(&s), qubo_lower_bound(f->q));
         r->proved = r->lower_bound == best->energy;
         r->flips += s.nodes * f->q->n;

@@ -36,6 +36,7 @@ static int items_init(Frame *f) {
                 f->size[k] = g == QUBO_NO_GROUP ? 1 : q->group_size[g];
                 f->optional[k] = g == QUBO_NO_GROUP;
                 f->partner[k] = ITEM_NOTHING;
+                f->widest = MAX(f->widest, f->size[k]);
                 for (uint32_t end = i + f->size[k]; i < end; i++)
                         f->item_of[i] = k;
         }

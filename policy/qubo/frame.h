@@ -30,6 +30,7 @@ typedef struct Frame {
         size_t *kin_first;    /* n_items + 1 */
         uint32_t *kin;        /* groups that contend for the same thing: candidates for an exchange */
         uint16_t *seat;       /* n x n_items, or NULL: which choice of a kin item stands for the same thing */
+        uint32_t widest;      /* size of the largest item */
         uint32_t *partner;    /* the other item of the same owner (a rank's CPU block for its device), or ITEM_NOTHING */
 } Frame;
 
@@ -58,6 +59,7 @@ typedef struct State {
         uint32_t *held;   /* by item: its variable, or ITEM_NOTHING */
         int32_t *field32; /* one of the two: the narrow one where the Frame says so */
         int64_t *field64;
+        int64_t *answer; /* room for the costs of one item's choices */
 } State;
 
 typedef struct Change {
@@ -71,7 +73,8 @@ void state_load(State *s, const uint32_t *held);
 int64_t state_delta(const State *s, const Change *c, unsigned n); /* n changes of different items at once */
 void state_move(State *s, uint32_t item, uint32_t to);
 void state_apply(State *s, const Change *c, unsigned n, int64_t delta); /* delta: what state_delta() says */
-void state_costs(const State *s, uint32_t item, int64_t *ret); /* the fields of an item's variables */
+/* The difference if a's group moves to "to" and its partner answers with the choice that is best then. */
+int64_t state_joint_delta(State *s, uint32_t a, uint32_t to, Change ret[static 2]);
 
 static inline int64_t state_field(const State *s, uint32_t v) {
         return v == ITEM_NOTHING ? 0 : s->field32 ? s->field32[v] : s->field64[v];
@@ -115,7 +118,7 @@ uint64_t limit_left(const Limit *l);               /* microseconds; UINT64_MAX: 
 bool limit_hit(Limit *l);                          /* asks the clock and the flag */
 bool limit_work(Limit *l, uint64_t steps);         /* asks them once enough steps have added up */
 
-/* To a local minimum over all moves and exchanges; counts what it tried. */
+/* To a local minimum over all moves, exchanges and joint moves; counts what it tried. */
 void state_descend(State *s, Limit *l, uint64_t *flips);
 
 /* A point that a search begins with and improves. */

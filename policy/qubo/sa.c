@@ -30,7 +30,6 @@ typedef struct Anneal {
         const Frame *f;
         State *s;
         Incumbent *best;
-        int64_t *answer; /* room for the costs of one group's choices */
         uint32_t *held;
         float *logs; /* -ln(u) for LOGS values of u */
         double hot, cold;
@@ -41,23 +40,18 @@ typedef struct Anneal {
 
 static void anneal_done(Anneal *n) {
         state_free(n->s);
-        free(n->answer);
         free(n->held);
         free(n->logs);
 }
 
 static int anneal_init(Anneal *n) {
         const Frame *f = n->f;
-        uint32_t widest = 1;
         int r;
 
-        for (uint32_t a = 0; a < f->n_items; a++)
-                widest = MAX(widest, f->size[a]);
-        n->answer = calloc(widest, sizeof(*n->answer));
         n->held = calloc((size_t) f->n_items + 1, sizeof(*n->held));
         n->logs = calloc(LOGS, sizeof(*n->logs));
         r = state_new(f, &n->s);
-        if (r < 0 || !n->answer || !n->held || !n->logs)
+        if (r < 0 || !n->held || !n->logs)
                 return -ENOMEM;
         for (unsigned i = 0; i < LOGS; i++)
                 n->logs[i] = (float) -log((i + 0.5) / LOGS);
@@ -148,47 +142,20 @@ static void offer_exchanges(Anneal *n, uint32_t a, double t) {
         }
 }
 
-/* Adds sign * couplings of u with the choices of p to the costs in answer. */
-static void answer_add(Anneal *n, uint32_t u, uint32_t p, int64_t sign) {
-        const Qubo *q = n->f->q;
-        uint32_t first = n->f->first[p], end = first + n->f->size[p];
-        size_t low = q->row[u], high = q->row[u + 1];
-
-        while (low < high) {
-                size_t mid = low + (high - low) / 2;
-
-                if (q->col[mid] < first)
-                        low = mid + 1;
-                else
-                        high = mid;
-        }
-        for (; low < q->row[u + 1] && q->col[low] < end; low++)
-                n->answer[q->col[low] - first] += sign * q->val[low];
-}
-
 /* A random choice for a, and the best answer of its partner. */
 static void offer_joint_move(Anneal *n, uint32_t a, double t) {
         State *s = n->s;
-        const Frame *f = n->f;
         uint64_t bits = rng_next(&n->rng);
-        uint32_t p = f->partner[a], first = f->first[p], best = 0;
-        uint32_t u = s->held[a], v = f->first[a] + rng_scale((uint32_t) (bits >> 32), f->size[a]);
+        uint32_t v = n->f->first[a] + rng_scale((uint32_t) (bits >> 32), n->f->size[a]);
+        Change c[2];
         int64_t d;
 
-        if (v == u)
+        if (v == s->held[a])
                 return;
-        state_costs(s, p, n->answer);
-        answer_add(n, u, p, -1);
-        answer_add(n, v, p, 1);
-        for (uint32_t i = 1; i < f->size[p]; i++)
-                if (n->answer[i] < n->answer[best])
-                        best = i;
         n->flips++;
-        d = state_field(s, v) - state_field(s, u) + n->answer[best] - state_field(s, s->held[p]);
-        if (d > 0 && (double) d > threshold(n, bits, t))
-                return;
-        state_move(s, a, v);
-        state_move(s, p, first + best);
+        d = state_joint_delta(s, a, v, c);
+        if (d <= 0 || (double) d <= threshold(n, bits, t))
+                state_apply(s, c, 2, d);
 }
 
 static bool sweep(Anneal *n, double t) {

@@ -95,6 +95,7 @@ int incumbent_result(const Incumbent *b, const Frame *f, SolveResult *ret) {
         free(ret->x);
         ret->x = x;
         ret->energy = qubo_energy(f->q, x);
+        assert(ret->energy == b->energy); /* the books kept step by step are the model's */
         return 0;
 }
 

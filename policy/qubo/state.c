@@ -19,11 +19,12 @@ int state_new(const Frame *f, State **ret) {
                 return -ENOMEM;
         s->f = f;
         s->held = calloc((size_t) f->n_items + 1, sizeof(*s->held));
+        s->answer = calloc((size_t) f->widest + 1, sizeof(*s->answer));
         if (f->narrow)
                 s->field32 = calloc(f->stride + 1, sizeof(*s->field32));
         else
                 s->field64 = calloc(f->stride + 1, sizeof(*s->field64));
-        if (!s->held || (!s->field32 && !s->field64))
+        if (!s->held || !s->answer || (!s->field32 && !s->field64))
                 return -ENOMEM;
         for (uint32_t a = 0; a < f->n_items; a++)
                 held[a] = f->optional[a] ? ITEM_NOTHING : f->first[a];
@@ -38,6 +39,7 @@ State *state_free(State *s) {
         free(s->held);
         free(s->field32);
         free(s->field64);
+        free(s->answer);
         free(s);
         return NULL;
 }
@@ -73,9 +75,44 @@ void state_load(State *s, const uint32_t *held) {
         s->energy = q->offset + twice / 2;
 }
 
-void state_costs(const State *s, uint32_t item, int64_t *ret) {
-        for (uint32_t i = 0; i < s->f->size[item]; i++)
-                ret[i] = state_field(s, s->f->first[item] + i);
+/* Adds sign * couplings of u with the choices of item b to their costs. */
+static void add_answer(State *s, uint32_t u, uint32_t b, int32_t sign) {
+        const Frame *f = s->f;
+        const Qubo *q = f->q;
+        uint32_t first = f->first[b];
+        size_t low = q->row[u], high = q->row[u + 1];
+
+        if (f->dense) {
+                for (uint32_t i = 0; i < f->size[b]; i++)
+                        s->answer[i] += (int64_t) sign * f->dense[u * f->stride + first + i];
+                return;
+        }
+        while (low < high) {
+                size_t mid = low + (high - low) / 2;
+
+                if (q->col[mid] < first)
+                        low = mid + 1;
+                else
+                        high = mid;
+        }
+        for (; low < q->row[u + 1] && q->col[low] < first + f->size[b]; low++)
+                s->answer[q->col[low] - first] += (int64_t) sign * q->val[low];
+}
+
+int64_t state_joint_delta(State *s, uint32_t a, uint32_t to, Change ret[static 2]) {
+        const Frame *f = s->f;
+        uint32_t p = f->partner[a], best = 0;
+
+        for (uint32_t i = 0; i < f->size[p]; i++)
+                s->answer[i] = state_field(s, f->first[p] + i);
+        add_answer(s, s->held[a], p, -1);
+        add_answer(s, to, p, 1);
+        for (uint32_t i = 1; i < f->size[p]; i++)
+                if (s->answer[i] < s->answer[best])
+                        best = i;
+        ret[0] = (Change) { .item = a, .to = to };
+        ret[1] = (Change) { .item = p, .to = f->first[p] + best };
+        return state_field(s, to) - state_field(s, s->held[a]) + s->answer[best] - s->answer[s->held[p] - f->first[p]];
 }
 
 static inline int64_t coupling_of(const Frame *f, uint32_t u, uint32_t v) {
@@ -228,9 +265,35 @@ static bool descend_exchanges(State *s, Limit *l, uint64_t *flips) {
         return better;
 }
 
+static bool descend_joint_moves(State *s, Limit *l, uint64_t *flips) {
+        const Frame *f = s->f;
+        bool better = false;
+        Change c[2];
+
+        for (uint32_t a = 0; a < f->n_items; a++) {
+                uint32_t p = f->partner[a];
+
+                if (p == ITEM_NOTHING)
+                        continue;
+                for (uint32_t v = f->first[a]; v < f->first[a] + f->size[a] && !limit_work(l, f->size[p]); v++) {
+                        int64_t d;
+
+                        if (v == s->held[a])
+                                continue;
+                        ++*flips;
+                        d = state_joint_delta(s, a, v, c);
+                        if (d < 0) {
+                                state_apply(s, c, 2, d);
+                                better = true;
+                        }
+                }
+        }
+        return better;
+}
+
 void state_descend(State *s, Limit *l, uint64_t *flips) {
         do
                 while (!limit_work(l, s->f->q->n) && descend_moves(s, flips))
                         ;
-        while (!l->hit && descend_exchanges(s, l, flips));
+        while (!l->hit && (descend_exchanges(s, l, flips) || descend_joint_moves(s, l, flips)));
 }

@@ -50,27 +50,43 @@ static inline int model_random(Rng *r, const RandomShape *s, Qubo **ret) {
         return qubo_build(b, ret);
 }
 
-/* Visits every feasible point of a small model; returns the least energy (INT64_MAX: n is too large). */
-static inline int64_t model_brute_force(const Qubo *q, uint8_t *best) {
-        int64_t least = INT64_MAX;
-        uint8_t x[24] = {};
+/* The next feasible point in the order of an odometer over groups and ungrouped variables; false: it was the last. */
+static inline bool model_next_point(const Qubo *q, uint8_t *x) {
+        for (uint32_t i = 0; i < q->n;) {
+                uint32_t g = q->group_of[i], size = g == QUBO_NO_GROUP ? 1 : q->group_size[g], at = 0;
 
-        if (q->n > 20)
-                return least;
-        for (uint32_t bits = 0; bits < UINT32_C(1) << q->n; bits++) {
-                int64_t e;
-
-                for (uint32_t i = 0; i < q->n; i++)
-                        x[i] = (bits >> i) & 1;
-                if (!qubo_feasible(q, x))
-                        continue;
-                e = qubo_energy(q, x);
-                if (e < least) {
-                        least = e;
-                        if (best)
-                                memcpy(best, x, q->n);
+                if (g == QUBO_NO_GROUP) {
+                        x[i] ^= 1;
+                        if (x[i])
+                                return true;
+                } else {
+                        while (!x[i + at])
+                                at++;
+                        x[i + at] = 0;
+                        x[i + (at + 1) % size] = 1;
+                        if (at + 1 < size)
+                                return true;
                 }
+                i += size;
         }
+        return false;
+}
+
+static inline void model_first_point(const Qubo *q, uint8_t *x) {
+        memset(x, 0, q->n);
+        for (uint32_t g = 0; g < q->n_groups; g++)
+                x[q->group_first[g]] = 1;
+}
+
+/* The least energy of all feasible points of a small model. */
+static inline int64_t model_brute_force(const Qubo *q) {
+        _cleanup_free_ uint8_t *x = calloc((size_t) q->n + 1, 1);
+        int64_t least = INT64_MAX;
+
+        model_first_point(q, x);
+        do
+                least = MIN(least, qubo_energy(q, x));
+        while (model_next_point(q, x));
         return least;
 }
 

@@ -57,7 +57,7 @@ static unsigned solve_all(const Solver *solver, unsigned *ret_models) {
 
                         rng_seed(&rng, k, m);
                         assert_int_equal(model_random(&rng, &shapes[k], &q), 0);
-                        least = model_brute_force(q, NULL);
+                        least = model_brute_force(q);
                         assert_true(solver->fits(q));
                         assert_int_equal(qubo_solve(q, solver, &p, &r), 0);
                         check_result(q, &r, least);
@@ -94,12 +94,207 @@ static void test_greedy_is_sound(void **state) {
         assert_true(found * 2 >= models);
 }
 
+/* Placement-like models, small enough for brute force: hard conflicts, exchanges, joint moves, the strong bound. */
+static const PlacementShape placements[] = {
+        { .ranks = 3, .devices = 3, .blocks = 3, .nodes = 3, .random_traffic = true, .noise = 30 },
+        { .ranks = 4, .devices = 4, .blocks = 4, .nodes = 2, .tp = 2, .pp = 2 },
+        { .ranks = 4, .devices = 4, .blocks = 3, .nodes = 2, .tp = 4, .pp = 1, .noise = 40 }, /* blocks do not suffice */
+        { .ranks = 3, .devices = 5, .blocks = 4, .nodes = 2, .random_traffic = true, .noise = 5 },
+        { .ranks = 6, .devices = 6, .blocks = 0, .nodes = 3, .random_traffic = true },
+        { .ranks = 5, .devices = 7, .blocks = 0, .nodes = 4, .random_traffic = true, .noise = 400 },
+        { .ranks = 6, .devices = 4, .blocks = 0, .nodes = 2, .random_traffic = true, .noise = 9 }, /* must share */
+        { .ranks = 2, .devices = 2, .blocks = 20, .nodes = 2, .tp = 2, .pp = 1, .noise = 1 },
+        { .ranks = 1, .devices = 8, .blocks = 16, .nodes = 4, .tp = 1, .pp = 1, .noise = 9 },
+};
+
+#define MODELS_PER_PLACEMENT 12
+
+static void solve_placements(const char *name, bool exactly) {
+        unsigned found = 0, models = 0;
+
+        for (size_t k = 0; k < ELEMENTSOF(placements); k++)
+                for (unsigned m = 0; m < MODELS_PER_PLACEMENT; m++) {
+                        _cleanup_(qubo_freep) Qubo *q = NULL;
+                        SolveParams p = { .seed = m, .sweeps = exactly ? 0 : 1000 };
+                        SolveResult r = {};
+                        int64_t least;
+                        Rng rng;
+
+                        rng_seed(&rng, 100 + k, m);
+                        assert_int_equal(model_placement(&rng, &placements[k], &q), 0);
+                        least = model_brute_force(q);
+                        assert_int_equal(qubo_solve(q, solver_by_name(name), &p, &r), 0);
+                        check_result(q, &r, least);
+                        if (exactly)
+                                assert_true(r.proved);
+                        found += r.energy == least;
+                        models++;
+                        solve_result_done(&r);
+                }
+        if (!exactly)
+                print_message("%s found the optimum of %u of %u placements\n", name, found, models);
+        assert_true(!exactly || found == models);
+        assert_true(streq(name, "greedy") || found == models);
+}
+
+static void test_exact_placements(void **state) {
+        solve_placements("exact", true);
+}
+
+static void test_auto_placements(void **state) {
+        solve_placements("auto", true);
+}
+
+static void test_sa_placements(void **state) {
+        solve_placements("sa", false);
+}
+
+static void test_greedy_placements(void **state) {
+        solve_placements("greedy", false);
+}
+
+/* Fields that need 64 bits, and models too large for a matrix, take other paths through the same steps. */
+static void test_wide_and_large(void **state) {
+        static const RandomShape wide[] = {
+                { .n_max = 60, .n_groups = 8, .size_max = 8, .density = 100, .range = INT32_MAX },
+                { .n_max = 60, .n_groups = 0, .size_max = 1, .density = 50, .range = INT32_MAX },
+                { .n_max = 2600, .n_groups = 300, .size_max = 12, .density = 1, .range = 100 },
+                { .n_max = 2600, .n_groups = 0, .size_max = 1, .density = 1, .range = INT32_MAX },
+        };
+
+        for (size_t k = 0; k < ELEMENTSOF(wide); k++)
+                for (unsigned m = 0; m < 4; m++)
+                        for (size_t i = 0; solvers[i]; i++) {
+                                _cleanup_(qubo_freep) Qubo *q = NULL;
+                                SolveParams p = { .seed = m, .sweeps = 40 };
+                                SolveResult r = {};
+                                Rng rng;
+
+                                rng_seed(&rng, 200 + k, m);
+                                assert_int_equal(model_random(&rng, &wide[k], &q), 0);
+                                assert_int_equal(qubo_solve(q, solvers[i], &p, &r), 0);
+                                check_result(q, &r, MAX(r.lower_bound, qubo_lower_bound(q)));
+                                solve_result_done(&r);
+                        }
+}
+
+static int middle_model(Qubo **ret) {
+        const PlacementShape shape = {
+                .ranks = 10, .devices = 12, .blocks = 11, .nodes = 4, .random_traffic = true, .noise = 50
+        };
+        Rng rng;
+
+        rng_seed(&rng, 3, 0);
+        return model_placement(&rng, &shape, ret);
+}
+
+static void test_same_seed_same_result(void **state) {
+        _cleanup_(qubo_freep) Qubo *q = NULL;
+
+        assert_int_equal(middle_model(&q), 0);
+        for (size_t i = 0; solvers[i]; i++)
+                for (uint64_t sweeps = 3; sweeps < 400; sweeps *= 11) {
+                        SolveParams p = { .seed = 42, .sweeps = sweeps };
+                        SolveResult a = {}, b = {};
+
+                        assert_int_equal(qubo_solve(q, solvers[i], &p, &a), 0);
+                        assert_int_equal(qubo_solve(q, solvers[i], &p, &b), 0);
+                        assert_memory_equal(a.x, b.x, q->n);
+                        assert_true(a.energy == b.energy && a.lower_bound == b.lower_bound && a.flips == b.flips);
+                        solve_result_done(&a);
+                        solve_result_done(&b);
+                }
+}
+
+/* A clock that runs by being asked: time passes, but never outside of the test's control. */
+static uint64_t ticking_clock(void *userdata) {
+        uint64_t *now = userdata;
+
+        return *now += 10;
+}
+
+static void test_stop_flag_and_budget(void **state) {
+        _cleanup_(qubo_freep) Qubo *q = NULL;
+        atomic_bool stop = true;
+
+        assert_int_equal(middle_model(&q), 0);
+        for (size_t i = 0; solvers[i]; i++) {
+                uint64_t now = 0;
+                SolveParams stopped = { .seed = 1, .sweeps = UINT64_MAX, .stop = &stop };
+                SolveParams timed = { .seed = 1, .budget_usec = 5000, .clock = ticking_clock, .userdata = &now };
+                SolveResult r = {};
+
+                assert_int_equal(qubo_solve(q, solvers[i], &stopped, &r), 0);
+                check_result(q, &r, r.lower_bound);
+                solve_result_done(&r);
+                r = (SolveResult) {};
+                assert_int_equal(qubo_solve(q, solvers[i], &timed, &r), 0);
+                check_result(q, &r, r.lower_bound);
+                assert_true(now < 10000);
+                solve_result_done(&r);
+        }
+}
+
+/* However little time: what comes back is never worse than the start, even if that is the optimum. */
+static void test_start_is_honoured(void **state) {
+        _cleanup_(qubo_freep) Qubo *q = NULL;
+        SolveParams p = { .seed = 1, .sweeps = 1000 };
+        SolveResult good = {};
+
+        assert_int_equal(middle_model(&q), 0);
+        assert_int_equal(qubo_solve(q, solver_by_name("sa"), &p, &good), 0);
+        for (size_t i = 0; solvers[i]; i++) {
+                atomic_bool stop = true;
+                SolveParams from = { .seed = 9, .sweeps = 1, .start = good.x, .stop = &stop };
+                SolveResult r = {};
+
+                assert_int_equal(qubo_solve(q, solvers[i], &from, &r), 0);
+                assert_true(r.energy <= good.energy);
+                solve_result_done(&r);
+        }
+        solve_result_done(&good);
+}
+
+static void test_infeasible_start_is_refused(void **state) {
+        _cleanup_(qubo_freep) Qubo *q = NULL;
+        _cleanup_free_ uint8_t *x = NULL;
+
+        assert_int_equal(middle_model(&q), 0);
+        x = calloc(q->n, 1);
+        for (size_t i = 0; solvers[i]; i++) {
+                SolveParams p = { .seed = 9, .sweeps = 1, .start = x };
+                SolveResult r = {};
+
+                assert_int_equal(qubo_solve(q, solvers[i], &p, &r), -EINVAL);
+                assert_null(r.x);
+        }
+}
+
+static void test_table(void **state) {
+        assert_string_equal(solvers[0]->name, "auto");
+        for (size_t i = 0; solvers[i]; i++) {
+                assert_ptr_equal(solver_by_name(solvers[i]->name), solvers[i]);
+                assert_true(strlen(solvers[i]->help) > 0);
+        }
+        assert_null(solver_by_name("annealer"));
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_exact_is_exact),
                 cmocka_unit_test(test_auto_is_exact_when_small),
                 cmocka_unit_test(test_sa_finds_nearly_all),
                 cmocka_unit_test(test_greedy_is_sound),
+                cmocka_unit_test(test_exact_placements),
+                cmocka_unit_test(test_auto_placements),
+                cmocka_unit_test(test_sa_placements),
+                cmocka_unit_test(test_greedy_placements),
+                cmocka_unit_test(test_wide_and_large),
+                cmocka_unit_test(test_same_seed_same_result),
+                cmocka_unit_test(test_stop_flag_and_budget),
+                cmocka_unit_test(test_start_is_honoured),
+                cmocka_unit_test(test_infeasible_start_is_refused),
+                cmocka_unit_test(test_table),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
