@@ -115,15 +115,14 @@ static void on_term(int signo) {
         _exit(0);
 }
 
-static void *late(void *unused) {
+static void start_late(void) {
         struct timespec ts = { .tv_sec = (time_t) arg.late_after };
 
         ts.tv_nsec = (long) ((arg.late_after - (double) ts.tv_sec) * 1e9);
         (void) nanosleep(&ts, NULL);
-        start_threads(arg.late - 1); /* this thread is one of them */
+        start_threads(arg.late);
         puts("late");
         (void) fflush(stdout);
-        return thread(NULL);
 }
 
 int main(int argc, char **argv) {
@@ -143,14 +142,11 @@ int main(int argc, char **argv) {
                 puts("ready");
                 (void) fflush(stdout);
         }
-        if (arg.late > 0) {
-                pthread_t t;
-
-                pthread_create(&t, NULL, late, NULL);
-        }
         if (arg.seconds > 0) {
                 (void) signal(SIGALRM, on_term);
                 (void) alarm(arg.seconds);
         }
+        if (arg.late > 0)
+                start_late();
         thread(NULL);
 }
