@@ -33,7 +33,8 @@ typedef struct Input {
         char **message;
 } Input;
 
-__attribute__((__format__(__printf__, 3, 4))) static int bad(const Object *o, const char *key, const char *format, ...) {
+__attribute__((__format__(__printf__, 3, 4))) static int bad(const Object *o, const char *key, const char *format,
+                                                             ...) {
         _cleanup_free_ char *what = NULL;
         va_list ap;
         int r;
@@ -183,10 +184,11 @@ static int take_by_node(const Object *o, const char *key, const Topology *t, uin
                 return 0;
         if (!json_is_object(j))
                 return bad(o, key, "not an object of bytes by NUMA node");
-        json_object_foreach((json_t *) j, node, value) {
+        json_object_foreach ((json_t *) j, node, value) {
                 unsigned os, index;
 
-                if (text_parse_uint(node, 0, BITSET_MAX - 1, &os) < 0 || (index = topology_node_by_os(t, os)) == TOPOLOGY_NONE)
+                if (text_parse_uint(node, 0, BITSET_MAX - 1, &os) < 0 ||
+                    (index = topology_node_by_os(t, os)) == TOPOLOGY_NONE)
                         return bad(o, key, "the machine has no NUMA node \"%.20s\"", node);
                 if (!json_is_integer(value) || json_integer_value(value) < 0)
                         return bad(o, key, "bytes on node %s: a whole number from 0 is allowed", node);
@@ -254,7 +256,8 @@ static int read_link(Input *in, const Object *o) {
                 return -ENOMEM;
         if ((r = find_device(in, o, "a", json_object_get(o->json, "a"), &l->a)) < 0 ||
             (r = find_device(in, o, "b", json_object_get(o->json, "b"), &l->b)) < 0 ||
-            (r = take_enum(o, "type", link_names, &type)) < 0 || (r = take_real(o, "bandwidth", 0, 1e18, &l->bandwidth)) < 0)
+            (r = take_enum(o, "type", link_names, &type)) < 0 ||
+            (r = take_real(o, "bandwidth", 0, 1e18, &l->bandwidth)) < 0)
                 return r;
         if (l->a == l->b)
                 return bad(o, "b", "a link of a device to itself");
@@ -323,7 +326,8 @@ static int read_task_sets(const Input *in, const Object *o, Task *t) {
         int r;
 
         r = take_set(o, "allowed_cpus", &t->allowed_cpus);
-        if (r < 0 || (r = r == 0 ? bitset_copy(&t->allowed_cpus, &in->t->online) : only_online(in, o, "allowed_cpus", &t->allowed_cpus)) < 0)
+        if (r < 0 || (r = r == 0 ? bitset_copy(&t->allowed_cpus, &in->t->online)
+                                 : only_online(in, o, "allowed_cpus", &t->allowed_cpus)) < 0)
                 return r;
         r = take_set(o, "cpus", &t->cpus);
         if (r < 0 || (r = r == 0 ? bitset_copy(&t->cpus, &t->allowed_cpus) : only_online(in, o, "cpus", &t->cpus)) < 0)
@@ -378,9 +382,11 @@ static int read_task(Input *in, const Object *o) {
                 return -ENOMEM;
         if ((r = read_task_numbers(o, t)) < 0 || (r = take_string(o, "name", false, &t->name)) < 0 ||
             (r = take_string(o, "job", false, &t->job)) < 0 || (r = take_string(o, "ranks", false, &t->ranks)) < 0 ||
-            (r = take_string(o, "comm", false, &t->comm)) < 0 || (r = take_string(o, "cgroup", false, &t->cgroup)) < 0 ||
+            (r = take_string(o, "comm", false, &t->comm)) < 0 ||
+            (r = take_string(o, "cgroup", false, &t->cgroup)) < 0 ||
             (r = take_string(o, "owner", false, &t->owner)) < 0 || (r = read_task_devices(in, o, t)) < 0 ||
-            (r = read_task_children(o, t)) < 0 || (r = read_task_sets(in, o, t)) < 0 || (r = read_task_memory(in, o, t)) < 0)
+            (r = read_task_children(o, t)) < 0 || (r = read_task_sets(in, o, t)) < 0 ||
+            (r = read_task_memory(in, o, t)) < 0)
                 return r;
         if (!t->name) {
                 t->name = strdup(t->comm ? t->comm : "unnamed");
@@ -475,12 +481,15 @@ int record_machine_xml(const json_t *root, const char **ret, char **ret_message)
         if (!json_is_object(root))
                 return text_fail(-EBADMSG, ret_message, "not a record: it is no JSON object");
         if (!json_is_string(format) || !streq(json_string_value(format), RECORD_FORMAT))
-                return text_fail(-EBADMSG, ret_message, "not a record this version reads: \"format\" is %s%.40s%s, \"%s\" is allowed",
-                                 json_is_string(format) ? "\"" : "", json_is_string(format) ? json_string_value(format) : "missing",
+                return text_fail(-EBADMSG, ret_message,
+                                 "not a record this version reads: \"format\" is %s%.40s%s, \"%s\" is allowed",
+                                 json_is_string(format) ? "\"" : "",
+                                 json_is_string(format) ? json_string_value(format) : "missing",
                                  json_is_string(format) ? "\"" : "", RECORD_FORMAT);
         xml = json_object_get(json_object_get(root, "machine"), "xml");
         if (!json_is_string(xml))
-                return text_fail(-EBADMSG, ret_message, "machine.xml: missing; a record needs the machine as hwloc XML");
+                return text_fail(-EBADMSG, ret_message,
+                                 "machine.xml: missing; a record needs the machine as hwloc XML");
         *ret = json_string_value(xml);
         return 0;
 }

@@ -17,8 +17,8 @@ typedef struct TopologyCpu {
         unsigned node;    /* index into nodes[]: the nearest node (local DRAM before other memory) */
         unsigned package; /* dense ids; TOPOLOGY_NONE where the machine does not tell */
         unsigned l3;
-        unsigned cluster;
-        unsigned core;
+        unsigned cluster; /* cores that share an L2 cache or its tags */
+        unsigned core;    /* always known: a CPU of which the machine does not tell is a core of its own */
         unsigned smt;  /* rank among the online siblings of its core: 0, 1, … */
         unsigned kind; /* hwloc CPU kind by efficiency, 0 the most efficient (slowest); 0 where all are alike */
 } TopologyCpu;

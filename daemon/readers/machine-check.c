@@ -18,8 +18,8 @@
 #define ELEMENTS_MAX 500000U
 #define ATTRIBUTES_MAX 64U
 #define NAME_MAX_XML 64U
-#define MATRIX_MAX 4096U         /* objects in one distance matrix: 128 MiB */
-#define MEMORY_MAX (1ULL << 50)  /* bytes in one node */
+#define MATRIX_MAX 4096U        /* objects in one distance matrix: 128 MiB */
+#define MEMORY_MAX (1ULL << 50) /* bytes in one node */
 #define SET_WORDS_MAX (BITSET_MAX / 32)
 
 typedef struct Slice {
@@ -29,13 +29,8 @@ typedef struct Slice {
 
 typedef struct Attribute {
         Slice name;
-        size_t value; /* offset into Scan.values, NUL-terminated */
+        const char *value;
 } Attribute;
-
-typedef struct Buffer {
-        char *s;
-        size_t n, capacity;
-} Buffer;
 
 typedef struct Scan {
         const char *label;
@@ -50,7 +45,9 @@ typedef struct Scan {
         bool pending;      /* the last start tag written has no '>' yet */
         Attribute attributes[ATTRIBUTES_MAX];
         unsigned n_attributes;
-        Buffer values, out;
+        char *values; /* of the element being read, NUL-terminated; never longer than the text they came from */
+        size_t n_values;
+        FILE *out; /* to memory; asked for errors once, at the end */
 } Scan;
 
 __attribute__((__format__(__printf__, 2, 3))) static int refuse(const Scan *s, const char *format, ...) {
@@ -69,28 +66,12 @@ __attribute__((__format__(__printf__, 2, 3))) static int refuse(const Scan *s, c
         return text_fail(-EBADMSG, s->message, "%s:%u: %s", s->label, s->line, what);
 }
 
-static int buffer_add(Buffer *b, const char *s, size_t n) {
-        if (b->n + n + 1 > b->capacity) {
-                size_t capacity = MAX(b->capacity * 2, b->n + n + 1);
-                char *p = realloc(b->s, capacity);
-
-                if (!p)
-                        return -ENOMEM;
-                b->s = p;
-                b->capacity = capacity;
-        }
-        memcpy(b->s + b->n, s, n);
-        b->n += n;
-        b->s[b->n] = '\0';
-        return 0;
-}
-
-static int buffer_puts(Buffer *b, const char *s) {
-        return buffer_add(b, s, strlen(s));
-}
-
 static bool slice_is(Slice a, const char *s) {
         return a.n == strlen(s) && memcmp(a.s, s, a.n) == 0;
+}
+
+static bool slice_equal(Slice a, Slice b) {
+        return a.n == b.n && memcmp(a.s, b.s, a.n) == 0;
 }
 
 static bool at(const Scan *s, const char *what) {
@@ -130,14 +111,15 @@ static int skip_until(Scan *s, const char *what) {
 static int scan_name(Scan *s, Slice *ret) {
         Slice name = { .s = s->p };
 
-        while (s->p < s->end && name.n <= NAME_MAX_XML && (islower((unsigned char) *s->p) || isdigit((unsigned char) *s->p) || *s->p == '_')) {
+        while (s->p < s->end && name.n <= NAME_MAX_XML &&
+               (islower((unsigned char) *s->p) || isdigit((unsigned char) *s->p) || *s->p == '_')) {
                 s->p++;
                 name.n++;
         }
         if (s->p >= s->end)
                 return truncated(s);
         if (name.n == 0 || name.n > NAME_MAX_XML)
-                return refuse(s, "not a name that hwloc's XML has; names are of at most %u small letters, digits and \"_\"", NAME_MAX_XML);
+                return refuse(s, "no name; names are of at most %u small letters, digits and \"_\"", NAME_MAX_XML);
         *ret = name;
         return 0;
 }
@@ -161,7 +143,7 @@ static int scan_reference(Scan *s, char *ret) {
                 }
         hex = at(s, "&#x");
         if (!hex && !at(s, "&#"))
-                return refuse(s, "an entity that XML itself does not define; allowed are amp, lt, gt, quot, apos and characters by number");
+                return refuse(s, "an entity that XML does not define; amp, lt, gt, quot, apos and numbers are allowed");
         advance(s, hex ? 3 : 2);
         while (s->p < s->end && n < sizeof(digits) - 1 && isxdigit((unsigned char) *s->p))
                 digits[n++] = *s->p++;
@@ -173,8 +155,8 @@ static int scan_reference(Scan *s, char *ret) {
         return 0;
 }
 
-static int scan_value(Scan *s, size_t *ret) {
-        size_t start = s->values.n;
+static int scan_value(Scan *s, const char **ret) {
+        char *value = s->values + s->n_values;
         char quote;
         int r;
 
@@ -198,26 +180,22 @@ static int scan_value(Scan *s, size_t *ret) {
                         r = scan_reference(s, &c);
                         if (r < 0)
                                 return r;
-                } else {
+                } else
                         advance(s, 1);
-                        /* Names of boards and the like: nothing here depends on them. */
-                        if ((unsigned char) c >= 0x7f)
-                                c = '?';
-                }
-                r = buffer_add(&s->values, &c, 1);
-                if (r < 0)
-                        return r;
+                /* Beyond ASCII there are only names of boards and the like: nothing here depends on them. */
+                s->values[s->n_values++] = (unsigned char) c >= 0x7f ? '?' : c;
         }
         advance(s, 1);
-        *ret = start;
-        return buffer_add(&s->values, "", 1);
+        s->values[s->n_values++] = '\0'; /* in place of a quote */
+        *ret = value;
+        return 0;
 }
 
 static int scan_attributes(Scan *s) {
         int r;
 
         s->n_attributes = 0;
-        s->values.n = 0;
+        s->n_values = 0;
         for (;;) {
                 Attribute *a = s->attributes + s->n_attributes;
                 bool blank = s->p < s->end && strchr(" \t\r\n", *s->p);
@@ -235,7 +213,7 @@ static int scan_attributes(Scan *s) {
                 if (r < 0)
                         return r;
                 for (unsigned i = 0; i < s->n_attributes; i++)
-                        if (s->attributes[i].name.n == a->name.n && memcmp(s->attributes[i].name.s, a->name.s, a->name.n) == 0)
+                        if (slice_equal(s->attributes[i].name, a->name))
                                 return refuse(s, "attribute %.*s is there twice", (int) a->name.n, a->name.s);
                 skip_blanks(s);
                 if (s->p >= s->end || *s->p != '=')
@@ -252,7 +230,7 @@ static int scan_attributes(Scan *s) {
 static const char *attribute(const Scan *s, const char *name) {
         for (unsigned i = 0; i < s->n_attributes; i++)
                 if (slice_is(s->attributes[i].name, name))
-                        return s->values.s + s->attributes[i].value;
+                        return s->attributes[i].value;
         return NULL;
 }
 
@@ -263,8 +241,16 @@ static int check_number(const Scan *s, const char *name, uint64_t min, uint64_t 
         if (!value)
                 return 0;
         if (text_parse_u64(value, &u) < 0 || u < min || u > max)
-                return refuse(s, "%s=\"%.40s\" is not allowed; a number from %" PRIu64 " to %" PRIu64 " is", name, value, min, max);
+                return refuse(s, "%s=\"%.40s\" is not allowed; a number from %" PRIu64 " to %" PRIu64 " is", name,
+                              value, min, max);
         return 0;
+}
+
+static int refuse_set(const Scan *s, const char *name, const char *value) {
+        return refuse(s,
+                      "%s=\"%.40s\" is not a set; sets are words of at most 8 hexadecimal digits, such as "
+                      "\"0x0000000f,0xffffffff\", and have an end",
+                      name, value);
 }
 
 /* "0x0000000f,,0xffffffff": hexadecimal words of 32 bits, the highest first. */
@@ -279,18 +265,17 @@ static int check_set(const Scan *s, const char *name) {
                         size_t n = strspn(p + 2, "0123456789abcdefABCDEF");
 
                         if (n == 0 || n > 8)
-                                return refuse(s, "%s=\"%.40s\" is not a set; sets are words of at most 8 hexadecimal digits, "
-                                              "such as \"0x0000000f,0xffffffff\", and have an end", name, value);
+                                return refuse_set(s, name, value);
                         p += 2 + n;
                 }
                 if (*p == '\0')
                         break;
                 if (*p != ',')
-                        return refuse(s, "%s=\"%.40s\" is not a set such as \"0x0000000f,0xffffffff\"", name, value);
+                        return refuse_set(s, name, value);
                 p++;
                 if (++words > SET_WORDS_MAX)
-                        return refuse(s, "%s has more than %u words; numbers of CPUs and nodes are 0 to %u", name, SET_WORDS_MAX,
-                                      BITSET_MAX - 1);
+                        return refuse(s, "%s has more than %u words; numbers of CPUs and nodes are 0 to %u", name,
+                                      SET_WORDS_MAX, BITSET_MAX - 1);
         }
         return 0;
 }
@@ -302,15 +287,16 @@ static int check_object(const Scan *s) {
         if (!type)
                 return refuse(s, "an object without a type");
         /* Node and Socket are what hwloc 1.x called them; hwloc takes types in any case, abbreviated. */
-        numbered = strncasecmp(type, "pu", 2) == 0 || strncasecmp(type, "numa", 4) == 0 || strncasecmp(type, "node", 4) == 0;
+        numbered = strncasecmp(type, "pu", 2) == 0 || strncasecmp(type, "numa", 4) == 0 ||
+                   strncasecmp(type, "node", 4) == 0;
         if (numbered && !attribute(s, "os_index"))
                 return refuse(s, "a %.20s without os_index", type);
         return check_number(s, "os_index", 0, numbered ? BITSET_MAX - 1 : UINT32_MAX);
 }
 
 static int check_element(const Scan *s, Slice tag) {
-        static const char *const sets[] = { "cpuset", "complete_cpuset", "online_cpuset", "allowed_cpuset", "nodeset",
-                                            "complete_nodeset", "allowed_nodeset", "initiator_cpuset" };
+        static const char *const sets[] = { "cpuset",  "complete_cpuset",  "online_cpuset",   "allowed_cpuset",
+                                            "nodeset", "complete_nodeset", "allowed_nodeset", "initiator_cpuset" };
         int r;
 
         for (size_t i = 0; i < ELEMENTSOF(sets); i++) {
@@ -323,77 +309,55 @@ static int check_element(const Scan *s, Slice tag) {
                 if (r < 0)
                         return r;
         }
-        if ((r = check_number(s, "nbobjs", 1, MATRIX_MAX)) < 0 || (r = check_number(s, "local_memory", 0, MEMORY_MAX)) < 0 ||
+        if ((r = check_number(s, "nbobjs", 1, MATRIX_MAX)) < 0 ||
+            (r = check_number(s, "local_memory", 0, MEMORY_MAX)) < 0 ||
             (r = check_number(s, "gp_index", 0, UINT64_MAX)) < 0)
                 return r;
         return 0;
 }
 
-static int write_value(Buffer *b, const char *value) {
-        for (; *value; value++) {
-                static const char special[] = "&<>\"\n\r\t";
-                static const char *const escapes[] = { "&amp;", "&lt;", "&gt;", "&quot;", "&#10;", "&#13;", "&#9;" };
-                const char *at_special = strchr(special, *value);
-                int r = at_special ? buffer_puts(b, escapes[at_special - special]) : buffer_add(b, value, 1);
+static void write_attribute(Scan *s, const Attribute *a) {
+        static const char special[] = "&<>\"\n\r\t";
+        static const char *const escapes[] = { "&amp;", "&lt;", "&gt;", "&quot;", "&#10;", "&#13;", "&#9;" };
 
-                if (r < 0)
-                        return r;
+        fprintf(s->out, " %.*s=\"", (int) a->name.n, a->name.s);
+        for (const char *p = a->value; *p; p++) {
+                const char *found = strchr(special, *p);
+
+                if (found)
+                        fputs(escapes[found - special], s->out);
+                else
+                        fputc(*p, s->out);
         }
-        return 0;
+        fputc('"', s->out);
 }
 
-static int write_attribute(Scan *s, const Attribute *a) {
-        Buffer *b = &s->out;
-        int r;
-
-        if ((r = buffer_puts(b, " ")) < 0 || (r = buffer_add(b, a->name.s, a->name.n)) < 0 || (r = buffer_puts(b, "=\"")) < 0 ||
-            (r = write_value(b, s->values.s + a->value)) < 0)
-                return r;
-        return buffer_puts(b, "\"");
-}
-
-static int write_start(Scan *s, Slice tag, bool but_length) {
-        int r;
-
-        if (s->pending) {
-                r = buffer_puts(&s->out, ">\n");
-                if (r < 0)
-                        return r;
-        }
+static void write_start(Scan *s, Slice tag, bool but_length) {
+        if (s->pending)
+                fputs(">\n", s->out);
         s->pending = true;
-        if ((r = buffer_puts(&s->out, "<")) < 0 || (r = buffer_add(&s->out, tag.s, tag.n)) < 0)
-                return r;
+        fprintf(s->out, "<%.*s", (int) tag.n, tag.s);
         for (unsigned pass = 0; pass < 2; pass++) /* hwloc wants to know the type before anything else */
                 for (unsigned i = 0; i < s->n_attributes; i++) {
                         const Attribute *a = s->attributes + i;
 
-                        if (slice_is(a->name, "type") != (pass == 0) || (but_length && slice_is(a->name, "length")))
-                                continue;
-                        r = write_attribute(s, a);
-                        if (r < 0)
-                                return r;
+                        if (slice_is(a->name, "type") == (pass == 0) && !(but_length && slice_is(a->name, "length")))
+                                write_attribute(s, a);
                 }
-        return 0;
 }
 
-static int write_end(Scan *s, Slice tag) {
-        int r;
-
-        if (s->pending) {
-                s->pending = false;
-                return buffer_puts(&s->out, "/>\n");
-        }
-        if ((r = buffer_puts(&s->out, "</")) < 0 || (r = buffer_add(&s->out, tag.s, tag.n)) < 0)
-                return r;
-        return buffer_puts(&s->out, ">\n");
+static void write_end(Scan *s, Slice tag) {
+        if (s->pending)
+                fputs("/>\n", s->out);
+        else
+                fprintf(s->out, "</%.*s>\n", (int) tag.n, tag.s);
+        s->pending = false;
 }
 
 /* <indexes length="8">0 1 2 3 </indexes>: the only elements with text in them. */
 static int scan_numbers(Scan *s, Slice tag, bool empty) {
         const char *start = s->p;
-        char text[64];
         size_t n = 0;
-        int r;
 
         while (!empty && s->p < s->end && *s->p != '<') {
                 if (!isalnum((unsigned char) *s->p) && !strchr(" \t\r\n:-_.", *s->p))
@@ -401,16 +365,14 @@ static int scan_numbers(Scan *s, Slice tag, bool empty) {
                 advance(s, 1);
                 n++;
         }
-        (void) snprintf(text, sizeof(text), " length=\"%zu\">", n);
-        if ((r = write_start(s, tag, true)) < 0 || (r = buffer_puts(&s->out, text)) < 0)
-                return r;
+        write_start(s, tag, true);
+        fprintf(s->out, " length=\"%zu\">", n);
         s->pending = false;
-        for (size_t i = 0; i < n; i++) {
-                r = buffer_add(&s->out, strchr("\t\r\n", start[i]) ? " " : start + i, 1);
-                if (r < 0)
-                        return r;
-        }
-        return empty ? write_end(s, tag) : 0;
+        for (size_t i = 0; i < n; i++)
+                fputc(strchr("\t\r\n", start[i]) ? ' ' : start[i], s->out);
+        if (empty)
+                write_end(s, tag);
+        return 0;
 }
 
 static int check_version(const Scan *s, const char *version) {
@@ -421,29 +383,30 @@ static int check_version(const Scan *s, const char *version) {
         if (sscanf(version, "%3u.%3u", &major, &minor) != 2 || major == 0)
                 return refuse(s, "version=\"%.20s\" is none of hwloc's; 1.0 to 2.x are", version);
         if (major > 2)
-                return refuse(s, "version %u.%u of hwloc's XML cannot be read, only 1.x and 2.x; write it again with "
-                              "lstopo --export-xml-flags v2", major, minor);
+                return refuse(s,
+                              "version %u.%u of hwloc's XML cannot be read, only 1.x and 2.x; write it again with "
+                              "lstopo --export-xml-flags v2",
+                              major, minor);
         return 0;
 }
 
 static int write_root(Scan *s, Slice tag) {
-        static const char head[] = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
         const char *version = attribute(s, "version");
         unsigned major, minor;
-        char text[48];
         int r;
 
         if (!slice_is(tag, "topology") && !slice_is(tag, "root"))
-                return refuse(s, "the first element is <%.*s>, but hwloc's XML begins with <topology>", (int) tag.n, tag.s);
+                return refuse(s, "the first element is <%.*s>, but hwloc's XML begins with <topology>", (int) tag.n,
+                              tag.s);
         r = check_version(s, version);
         if (r < 0)
                 return r;
+        fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n", s->out);
         if (version && sscanf(version, "%3u.%3u", &major, &minor) == 2)
-                (void) snprintf(text, sizeof(text), "<topology version=\"%u.%u\">\n", major, minor);
+                fprintf(s->out, "<topology version=\"%u.%u\">\n", major, minor);
         else
-                (void) snprintf(text, sizeof(text), "<%.*s>\n", (int) tag.n, tag.s);
-        r = buffer_puts(&s->out, head);
-        return r < 0 ? r : buffer_puts(&s->out, text);
+                fprintf(s->out, "<%.*s>\n", (int) tag.n, tag.s);
+        return 0;
 }
 
 static int scan_start(Scan *s) {
@@ -478,8 +441,10 @@ static int scan_start(Scan *s) {
         numbers = slice_is(tag, "indexes") || slice_is(tag, "u64values");
         if (numbers)
                 return scan_numbers(s, tag, empty);
-        r = write_start(s, tag, false);
-        return r < 0 || !empty ? r : write_end(s, tag);
+        write_start(s, tag, false);
+        if (empty)
+                write_end(s, tag);
+        return 0;
 }
 
 static int scan_end(Scan *s) {
@@ -496,18 +461,16 @@ static int scan_end(Scan *s) {
         if (s->depth == 0)
                 return refuse(s, "</%.*s> ends what did not begin", (int) tag.n, tag.s);
         open = s->stack[s->depth - 1];
-        if (open.n != tag.n || memcmp(open.s, tag.s, tag.n) != 0 || *s->p != '>')
-                return refuse(s, "<%.*s> of line %u is ended by </%.*s>", (int) open.n, open.s, s->stack_line[s->depth - 1],
-                              (int) tag.n, tag.s);
+        if (!slice_equal(open, tag) || *s->p != '>')
+                return refuse(s, "<%.*s> of line %u is ended by </%.*s>", (int) open.n, open.s,
+                              s->stack_line[s->depth - 1], (int) tag.n, tag.s);
         advance(s, 1);
-        if (!s->dropping && s->depth > 1)
-                r = write_end(s, tag);
-        else if (s->depth == 1)
-                r = write_end(s, tag);
+        if (!s->dropping)
+                write_end(s, tag);
         if (s->dropping == s->depth)
                 s->dropping = 0;
         s->depth--;
-        return r;
+        return 0;
 }
 
 /* hwloc compares the system id, which need not be there; declarations inside define entities, which nobody needs. */
@@ -549,8 +512,9 @@ static int check_characters(const Scan *s) {
                 if (*p == '\n')
                         line++;
                 else if ((unsigned char) *p < ' ' && *p != '\t' && *p != '\r')
-                        return text_fail(-EBADMSG, s->message, "%s:%u: binary data (byte 0x%02x), not XML as UTF-8 text", s->label,
-                                         line, (unsigned char) *p);
+                        return text_fail(-EBADMSG, s->message,
+                                         "%s:%u: binary data (byte 0x%02x), not XML as UTF-8 text", s->label, line,
+                                         (unsigned char) *p);
         }
         return 0;
 }
@@ -577,22 +541,32 @@ static int scan_all(Scan *s) {
         return s->depth > 0 || s->n_elements == 0 ? truncated(s) : 0;
 }
 
-int machine_check_xml(const char *label, const char *xml, size_t size, char **ret, size_t *ret_size, char **ret_message) {
+int machine_check_xml(const char *label, const char *xml, size_t size, char **ret, size_t *ret_size,
+                      char **ret_message) {
         Scan s = { .label = label, .p = xml, .end = xml + size, .line = 1, .message = ret_message };
+        char *text = NULL;
+        size_t n = 0;
         int r;
 
         if (size > MACHINE_XML_MAX)
-                return text_fail(-EFBIG, ret_message, "%s: %zu bytes of XML are too many for a machine; %u MiB are allowed", label,
-                                 size, MACHINE_XML_MAX >> 20);
+                return text_fail(-EFBIG, ret_message,
+                                 "%s: %zu bytes of XML are too many for a machine; %u MiB are allowed", label, size,
+                                 MACHINE_XML_MAX >> 20);
         if (size >= 3 && memcmp(xml, "\xef\xbb\xbf", 3) == 0)
                 s.p += 3;
-        r = scan_all(&s);
-        free(s.values.s);
+        s.values = malloc(size + 1);
+        s.out = open_memstream(&text, &n);
+        r = s.values && s.out ? scan_all(&s) : -ENOMEM;
+        if (s.out && ferror(s.out) != 0)
+                r = -ENOMEM;
+        if (s.out && fclose(s.out) != 0)
+                r = -ENOMEM;
+        free(s.values);
         if (r < 0) {
-                free(s.out.s);
+                free(text);
                 return r;
         }
-        *ret = s.out.s;
-        *ret_size = s.out.n;
+        *ret = text;
+        *ret_size = n;
         return 0;
 }

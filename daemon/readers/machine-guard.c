@@ -19,12 +19,12 @@
 
 /* Under a sanitizer address space means nothing: its shadow takes terabytes. */
 #if defined(__has_feature)
-#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#    define SANITIZED 1
-#  endif
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define SANITIZED 1
+#endif
 #endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#  define SANITIZED 1
+#define SANITIZED 1
 #endif
 
 enum { GUARD_GOOD = 0, GUARD_BAD = 42, GUARD_OOM = 43 }; /* all else is a crash; sanitizers end with 1 */
@@ -40,7 +40,8 @@ static uint64_t present_size(void) {
         return strtoull(text, NULL, 10) * (uint64_t) sysconf(_SC_PAGESIZE);
 }
 
-__attribute__((__noreturn__)) static void guard_child(int (*try)(void *userdata, char **ret_message), void *userdata, int fd) {
+__attribute__((__noreturn__)) static void guard_child(int (*try)(void *userdata, char **ret_message), void *userdata,
+                                                      int fd) {
         rlim_t size = MACHINE_GUARD_MEMORY + present_size();
         struct rlimit memory = { size, size };
         struct rlimit core = { 0, 0 };
@@ -92,24 +93,28 @@ static int guard_listen(int fd, char *sentence) {
 
 static int guard_verdict(const char *label, int late, int status, const char *sentence, char **ret_message) {
         if (late < 0)
-                return text_fail(-EBADMSG, ret_message, "%s: hwloc is still reading it after %u seconds: not a machine", label,
-                                 MACHINE_GUARD_SECONDS);
+                return text_fail(-EBADMSG, ret_message, "%s: hwloc is still reading it after %u seconds: not a machine",
+                                 label, MACHINE_GUARD_SECONDS);
         if (!WIFEXITED(status))
-                return text_fail(-EBADMSG, ret_message, "%s: hwloc crashes on it; what it describes contradicts itself", label);
+                return text_fail(-EBADMSG, ret_message, "%s: hwloc crashes on it; what it describes contradicts itself",
+                                 label);
         switch (WEXITSTATUS(status)) {
-        case GUARD_GOOD:
-                return 0;
+        case GUARD_GOOD: return 0;
         case GUARD_BAD:
-                return text_fail(-EBADMSG, ret_message, "%s", *sentence ? sentence : "hwloc cannot read this as a machine");
+                return text_fail(-EBADMSG, ret_message, "%s",
+                                 *sentence ? sentence : "hwloc cannot read this as a machine");
         case GUARD_OOM:
-                return text_fail(-EBADMSG, ret_message, "%s: hwloc would need more than %llu MiB to read it: not a machine", label,
+                return text_fail(-EBADMSG, ret_message,
+                                 "%s: hwloc would need more than %llu MiB to read it: not a machine", label,
                                  MACHINE_GUARD_MEMORY >> 20);
         default:
-                return text_fail(-EBADMSG, ret_message, "%s: hwloc crashes on it; what it describes contradicts itself", label);
+                return text_fail(-EBADMSG, ret_message, "%s: hwloc crashes on it; what it describes contradicts itself",
+                                 label);
         }
 }
 
-int machine_guard(const char *label, int (*try)(void *userdata, char **ret_message), void *userdata, char **ret_message) {
+int machine_guard(const char *label, int (*try)(void *userdata, char **ret_message), void *userdata,
+                  char **ret_message) {
         char sentence[SENTENCE_MAX];
         int fds[2], status = 0, late, r;
         pid_t pid;

@@ -13,7 +13,9 @@ static char *pci_address(hwloc_obj_t o) {
         char *s;
 
         return asprintf(&s, "%04x:%02x:%02x.%01x", (unsigned) o->attr->pcidev.domain, o->attr->pcidev.bus,
-                        o->attr->pcidev.dev, o->attr->pcidev.func) < 0 ? NULL : s;
+                        o->attr->pcidev.dev, o->attr->pcidev.func) < 0
+                       ? NULL
+                       : s;
 }
 
 static bool is_pci(hwloc_obj_t o) {
@@ -30,7 +32,9 @@ static char *pci_root(hwloc_obj_t function) {
                         top = o;
         if (top)
                 return pci_address(top);
-        return asprintf(&s, "pci%04x:%02x", (unsigned) function->attr->pcidev.domain, function->attr->pcidev.bus) < 0 ? NULL : s;
+        return asprintf(&s, "pci%04x:%02x", (unsigned) function->attr->pcidev.domain, function->attr->pcidev.bus) < 0
+                       ? NULL
+                       : s;
 }
 
 /* What the kernel says of the function or, when it says -1, of the nearest bridge above that knows. */
@@ -83,7 +87,8 @@ static char *pci_driver(const MachineSource *source, const char *address) {
         return strdup(name ? name + 1 : target);
 }
 
-static int convert_function(hwloc_topology_t h, const MachineSource *source, const Topology *t, hwloc_obj_t o, TopologyPci *p) {
+static int convert_function(hwloc_topology_t h, const MachineSource *source, const Topology *t, hwloc_obj_t o,
+                            TopologyPci *p) {
         hwloc_obj_t place = hwloc_get_non_io_ancestor_obj(h, o);
 
         p->address = pci_address(o);

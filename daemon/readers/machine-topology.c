@@ -79,7 +79,9 @@ static int convert_nodes(Convert *c) {
                 t->nodes = calloc(1, sizeof(*t->nodes));
                 if (!t->nodes)
                         return -ENOMEM;
-                t->nodes[0] = (TopologyNode){ .free = UINT64_MAX, .allowed = true, .ordinary = true, .bandwidth = NAN, .latency = NAN };
+                t->nodes[0] = (TopologyNode){
+                        .free = UINT64_MAX, .allowed = true, .ordinary = true, .bandwidth = NAN, .latency = NAN
+                };
                 t->n_nodes = 1;
                 return bitset_set(&t->allowed_nodes, 0);
         }
@@ -140,9 +142,11 @@ static unsigned ancestor_index(hwloc_topology_t h, hwloc_obj_t pu, hwloc_obj_typ
  * quadrants. hwloc drops a Group that an L2 cache equals, so an L2 of several cores is one too. */
 static hwloc_obj_t cluster_of(hwloc_topology_t h, hwloc_obj_t pu) {
         for (hwloc_obj_t o = pu->parent; o; o = o->parent) {
-                if (o->type == HWLOC_OBJ_GROUP && o->subtype && strcasecmp(o->subtype, "Cluster") == 0 && o->memory_arity == 0)
+                if (o->type == HWLOC_OBJ_GROUP && o->subtype && strcasecmp(o->subtype, "Cluster") == 0 &&
+                    o->memory_arity == 0)
                         return o;
-                if (o->type == HWLOC_OBJ_L2CACHE && hwloc_get_nbobjs_inside_cpuset_by_type(h, o->cpuset, HWLOC_OBJ_CORE) > 1)
+                if (o->type == HWLOC_OBJ_L2CACHE &&
+                    hwloc_get_nbobjs_inside_cpuset_by_type(h, o->cpuset, HWLOC_OBJ_CORE) > 1)
                         return o;
         }
         return NULL;
@@ -151,7 +155,8 @@ static hwloc_obj_t cluster_of(hwloc_topology_t h, hwloc_obj_t pu) {
 static unsigned smt_rank(hwloc_obj_t core, unsigned os) {
         unsigned rank = 0;
 
-        for (int i = hwloc_bitmap_first(core->cpuset); i >= 0 && (unsigned) i < os; i = hwloc_bitmap_next(core->cpuset, i))
+        for (int i = hwloc_bitmap_first(core->cpuset); i >= 0 && (unsigned) i < os;
+             i = hwloc_bitmap_next(core->cpuset, i))
                 rank++;
         return rank;
 }
@@ -211,12 +216,15 @@ static int read_clusters(Convert *c) {
                 _cleanup_free_ char *cluster = NULL;
                 char path[128];
 
-                (void) snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/topology/core_cpus_list", t->cpus[i].os);
+                (void) snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/topology/core_cpus_list",
+                                t->cpus[i].os);
                 core = machine_source_read(c->source, path);
-                (void) snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/topology/cluster_cpus_list", t->cpus[i].os);
+                (void) snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/topology/cluster_cpus_list",
+                                t->cpus[i].os);
                 cluster = machine_source_read(c->source, path);
                 /* A cluster that is one core says nothing new. */
-                if (!cluster || (core && streq(core, cluster)) || bitset_parse(cluster, &mates) < 0 || bitset_weight(&mates) < 2)
+                if (!cluster || (core && streq(core, cluster)) || bitset_parse(cluster, &mates) < 0 ||
+                    bitset_weight(&mates) < 2)
                         continue;
                 t->cpus[i].cluster = bitset_first(&mates);
         }
@@ -239,7 +247,8 @@ static int convert_cpus(Convert *c, char **ret_message) {
                 if (pu->os_index >= BITSET_MAX || bitset_test(&t->online, pu->os_index))
                         return text_fail(-EBADMSG, ret_message,
                                          "%s: CPU number %u is %s; numbers are 0 to %u, each once", c->source->label,
-                                         pu->os_index, pu->os_index >= BITSET_MAX ? "too big" : "there twice", BITSET_MAX - 1);
+                                         pu->os_index, pu->os_index >= BITSET_MAX ? "too big" : "there twice",
+                                         BITSET_MAX - 1);
                 r = convert_cpu(c, pu, &n_loose_cores);
                 if (r < 0)
                         return r;
@@ -274,7 +283,8 @@ static int settle_nodes(Convert *c) {
 
                 if (bitset_format(&homeless, &list) < 0)
                         return -ENOMEM;
-                return strv_extendf(&t->warnings, "CPUs %s are local to no NUMA node; each was counted to its neighbour's", list);
+                return strv_extendf(&t->warnings,
+                                    "CPUs %s are local to no NUMA node; each was counted to its neighbour's", list);
         }
         return 0;
 }
@@ -287,7 +297,7 @@ static int warn_lost_nodes(Convert *c) {
 
         if (source_read_set(c->source, "/sys/devices/system/node/online", &online) < 0)
                 return 0;
-        BITSET_FOREACH(os, &online) {
+        BITSET_FOREACH (os, &online) {
                 char path[96];
                 _cleanup_free_ char *text = NULL;
 
@@ -333,8 +343,8 @@ static struct hwloc_distances_s *find_distances(hwloc_topology_t h) {
         if (hwloc_distances_get_by_name(h, "NUMALatency", &n, &d, 0) == 0 && n > 0)
                 return d;
         n = 1;
-        if (hwloc_distances_get_by_type(h, HWLOC_OBJ_NUMANODE, &n, &d,
-                                        HWLOC_DISTANCES_KIND_MEANS_LATENCY, 0) == 0 && n > 0)
+        if (hwloc_distances_get_by_type(h, HWLOC_OBJ_NUMANODE, &n, &d, HWLOC_DISTANCES_KIND_MEANS_LATENCY, 0) == 0 &&
+            n > 0)
                 return d;
         return NULL;
 }
@@ -373,8 +383,9 @@ static int convert_distances(Convert *c) {
         if (!d)
                 return 0;
         if (!distances_sane(d))
-                r = strv_extend(&t->warnings, "Distances between NUMA nodes contradict themselves (a node is farther from "
-                                              "itself than from another); 10 and 20 were assumed");
+                r = strv_extend(&t->warnings,
+                                "Distances between NUMA nodes contradict themselves (a node is farther from "
+                                "itself than from another); 10 and 20 were assumed");
         else {
                 for (unsigned i = 0; i < d->nbobjs; i++)
                         for (unsigned k = 0; k < d->nbobjs; k++) {
@@ -383,12 +394,14 @@ static int convert_distances(Convert *c) {
 
                                 if (a == TOPOLOGY_NONE || b == TOPOLOGY_NONE)
                                         continue;
-                                t->distance[(size_t) a * t->n_nodes + b] = 10 * d->values[(size_t) i * d->nbobjs + k] / local;
+                                t->distance[(size_t) a * t->n_nodes + b] = 10 * d->values[(size_t) i * d->nbobjs + k] /
+                                                                           local;
                                 found += a == b;
                         }
                 t->distances_known = found == t->n_nodes;
                 if (!t->distances_known)
-                        r = strv_extendf(&t->warnings, "Distances are known for %u of %u NUMA nodes; 20 was assumed for the others",
+                        r = strv_extendf(&t->warnings,
+                                         "Distances are known for %u of %u NUMA nodes; 20 was assumed for the others",
                                          found, t->n_nodes);
         }
         hwloc_distances_release(c->h, d);

@@ -106,7 +106,9 @@ static int machine_load(const MachineSource *s, Topology **ret, char **ret_messa
         r = hwloc_open(s, &h);
         if (r < 0)
                 return text_fail(r, ret_message, "%s: hwloc cannot read %s as a machine", s->label,
-                                 s->this_system ? "/sys" : s->xml ? "this XML" : "this directory");
+                                 s->this_system ? "/sys"
+                                 : s->xml       ? "this XML"
+                                                : "this directory");
         if (!!hwloc_topology_is_thissystem(h) != s->this_system)
                 r = text_fail(-EBADMSG, ret_message, "%s: hwloc looked at %s instead of what it was given", s->label,
                               s->this_system ? "something else" : "the running system");
@@ -243,7 +245,8 @@ static int machine_read_directory(const char *path, Topology **ret, char **ret_m
         if (stat(cpus, &st) < 0 || !S_ISDIR(st.st_mode))
                 return text_fail(-EBADMSG, ret_message,
                                  "%s: not a captured system: there is no directory %s; give the directory that has it "
-                                 "below it, an hwloc XML file or a record", path, cpus);
+                                 "below it, an hwloc XML file or a record",
+                                 path, cpus);
         if (streq(root, "/"))
                 return text_fail(-EBADMSG, ret_message,
                                  "%s: this is the running system, not a captured one; leave --machine out", path);
@@ -263,7 +266,8 @@ static int machine_read_record(const char *path, const char *text, size_t size, 
 
         root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &e);
         if (!root)
-                return text_fail(-EBADMSG, ret_message, "%s:%d: this is no record, for it is no JSON: %s", path, e.line, e.text);
+                return text_fail(-EBADMSG, ret_message, "%s:%d: this is no record, for it is no JSON: %s", path, e.line,
+                                 e.text);
         r = record_machine_xml(root, &xml, &what);
         if (r < 0)
                 (void) text_fail(r, ret_message, "%s: %s", path, strempty(what));
@@ -280,12 +284,10 @@ static int machine_read_record(const char *path, const char *text, size_t size, 
 static int read_failed(const char *path, int r, char **ret_message) {
         switch (r) {
         case -EFBIG:
-                return text_fail(r, ret_message, "%s: too big for a machine; a record may have %u MiB, XML %u MiB", path,
-                                 RECORD_MAX >> 20, MACHINE_XML_MAX >> 20);
-        case -EBADFD:
-                return text_fail(r, ret_message, "%s: neither a regular file nor a directory", path);
-        default:
-                return text_fail(r, ret_message, "%s: %s", path, strerror(-r));
+                return text_fail(r, ret_message, "%s: too big for a machine; a record may have %u MiB, XML %u MiB",
+                                 path, RECORD_MAX >> 20, MACHINE_XML_MAX >> 20);
+        case -EBADFD: return text_fail(r, ret_message, "%s: neither a regular file nor a directory", path);
+        default: return text_fail(r, ret_message, "%s: %s", path, strerror(-r));
         }
 }
 
@@ -308,8 +310,10 @@ int machine_read_path(const char *path, Topology **ret, json_t **ret_record, cha
                 else if (text[skip] == '{')
                         r = machine_read_record(path, text + skip, size - skip, ret, &record, ret_message);
                 else
-                        r = text_fail(-EBADMSG, ret_message,
-                                      "%s: not a machine: it begins neither as hwloc XML (\"<\") nor as a record (\"{\")", path);
+                        r = text_fail(
+                                -EBADMSG, ret_message,
+                                "%s: not a machine: it begins neither as hwloc XML (\"<\") nor as a record (\"{\")",
+                                path);
         }
         if (r < 0)
                 return r;

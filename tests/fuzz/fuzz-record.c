@@ -45,7 +45,8 @@ static void check_snapshot(const Snapshot *s) {
         for (size_t i = 0; i < s->n_tasks; i++) {
                 const Task *t = s->tasks + i;
 
-                must(t->name && bitset_subset(&t->cpus, &s->topology->online) && bitset_subset(&t->allowed_cpus, &s->topology->online));
+                must(t->name && bitset_subset(&t->cpus, &s->topology->online) &&
+                     bitset_subset(&t->allowed_cpus, &s->topology->online));
                 for (size_t k = 0; k < t->n_devices; k++)
                         must(t->devices[k] < s->n_devices);
         }

@@ -49,7 +49,7 @@ static const Fact facts[] = {
         { "a3", 640, 4, 8, 8, 0, 320, 2, 1, "0-639", "0-639", "0-7", true },
 };
 
-static char *scratch;  /* unpacked machines, one directory each below NAME/ */
+static char *scratch;      /* unpacked machines, one directory each below NAME/ */
 static const char *no_tar; /* why there are none */
 
 static char *data_path(const char *name) {
@@ -380,9 +380,11 @@ static void test_isolated(void **state) {
         _cleanup_free_ char *path = machine_path("128arm-2pa2n8cluster4co");
         Topology *t;
 
-        assert_int_equal(run("printf '4-7,200\\n' >'%s/sys/devices/system/cpu/isolated' && "
-                             "mkdir -p '%s/sys/fs/cgroup' && printf '64-65\\n' >'%s/sys/fs/cgroup/cpuset.cpus.isolated'",
-                             path, path, path), 0);
+        assert_int_equal(
+                run("printf '4-7,200\\n' >'%s/sys/devices/system/cpu/isolated' && "
+                    "mkdir -p '%s/sys/fs/cgroup' && printf '64-65\\n' >'%s/sys/fs/cgroup/cpuset.cpus.isolated'",
+                    path, path, path),
+                0);
         t = load(path);
         assert_set(&t->isolated, "4-7,64-65");
         assert_set(&t->allowed, "0-127");
@@ -463,7 +465,8 @@ static void test_own_cpuset(void **state) {
                 skip();
         }
         (void) snprintf(cpu, sizeof(cpu), "%d", bitset_next(&before, bitset_first(&before)));
-        if (run("echo %s >%s/cpuset.cpus && cat /sys/fs/cgroup/cpuset/cpuset.mems >%s/cpuset.mems", cpu, group, group) != 0)
+        if (run("echo %s >%s/cpuset.cpus && cat /sys/fs/cgroup/cpuset/cpuset.mems >%s/cpuset.mems", cpu, group,
+                group) != 0)
                 status = 77 << 8;
         for (unsigned hidden = 0; status == 0 && hidden < 2; hidden++) {
                 pid_t pid = fork();
@@ -520,7 +523,8 @@ static Topology *synthetic(const char *description, const char *from, const char
         assert_int_equal(hwloc_topology_export_xmlbuffer(h, &xml, &n, 0), 0);
         p = from ? strstr(xml, from) : xml;
         assert_non_null(p);
-        assert_true(asprintf(&edited, "%.*s%s%s", (int) (p - xml), xml, from ? to : "", p + (from ? strlen(from) : 0)) > 0);
+        assert_true(asprintf(&edited, "%.*s%s%s", (int) (p - xml), xml, from ? to : "", p + (from ? strlen(from) : 0)) >
+                    0);
         hwloc_free_xmlbuffer(h, xml);
         hwloc_topology_destroy(h);
         if (machine_read_xml("synthetic", edited, strlen(edited), &t, &message) < 0)
@@ -557,7 +561,8 @@ static void test_nested_nodes(void **state) {
 }
 
 static void test_no_memory_on_a_node(void **state) {
-        Topology *t = synthetic("numa:2(memory=1073741824) core:2 pu:1", "local_memory=\"1073741824\"", "local_memory=\"0\"");
+        Topology *t = synthetic("numa:2(memory=1073741824) core:2 pu:1", "local_memory=\"1073741824\"",
+                                "local_memory=\"0\"");
 
         assert_true(t->nodes[0].memory == 0 && t->nodes[1].memory > 0);
         assert_set(&t->nodes[0].cpus, "0-1");
@@ -565,10 +570,10 @@ static void test_no_memory_on_a_node(void **state) {
         topology_free(t);
 }
 
-#define BRIDGE                                                                                                         \
-        "<object type=\"Bridge\" gp_index=\"900\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0001:[00-0a]\">"              \
-        "<object type=\"Bridge\" gp_index=\"901\" bridge_type=\"1-1\" depth=\"1\" bridge_pci=\"0001:[01-02]\" "              \
-        "pci_busid=\"0001:00:03.0\" pci_type=\"0604 [8086:340a] [0000:0000] 22\" pci_link_speed=\"0.0\">"                  \
+#define BRIDGE                                                                                                              \
+        "<object type=\"Bridge\" gp_index=\"900\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0001:[00-0a]\">"             \
+        "<object type=\"Bridge\" gp_index=\"901\" bridge_type=\"1-1\" depth=\"1\" bridge_pci=\"0001:[01-02]\" "             \
+        "pci_busid=\"0001:00:03.0\" pci_type=\"0604 [8086:340a] [0000:0000] 22\" pci_link_speed=\"0.0\">"                   \
         "<object type=\"PCIDev\" gp_index=\"902\" pci_busid=\"0001:01:00.0\" pci_type=\"1200 [19e5:d802] [0000:0000] 20\" " \
         "pci_link_speed=\"0.0\"/></object></object>"
 
@@ -601,9 +606,12 @@ static void refuse_xml(const char *xml, size_t size, const char *words) {
 }
 
 #define HEAD "<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\">\n"
-#define SETS " cpuset=\"0x3\" complete_cpuset=\"0x3\" allowed_cpuset=\"0x3\" nodeset=\"0x1\" complete_nodeset=\"0x1\" allowed_nodeset=\"0x1\""
+#define SETS                                                                                                           \
+        " cpuset=\"0x3\" complete_cpuset=\"0x3\" allowed_cpuset=\"0x3\" nodeset=\"0x1\" complete_nodeset=\"0x1\" allowed_nodeset=\"0x1\""
 #define NODE "<object type=\"NUMANode\" os_index=\"0\"" SETS " local_memory=\"1024\"/>\n"
-#define PU(os, set) "<object type=\"PU\" os_index=\"" os "\" cpuset=\"" set "\" complete_cpuset=\"" set "\" nodeset=\"0x1\" complete_nodeset=\"0x1\"/>\n"
+#define PU(os, set)                                                                                                    \
+        "<object type=\"PU\" os_index=\"" os "\" cpuset=\"" set "\" complete_cpuset=\"" set                            \
+        "\" nodeset=\"0x1\" complete_nodeset=\"0x1\"/>\n"
 #define GOOD HEAD "<object type=\"Machine\" os_index=\"0\"" SETS ">\n" NODE PU("0", "0x1") PU("1", "0x2") "</object>\n"
 #define TAIL "</topology>\n"
 
@@ -626,22 +634,31 @@ static void test_good_xml(void **state) {
         accept_xml(GOOD TAIL, 2);
         /* What hwloc's own parser does not read, or silently stops at. */
         accept_xml("\xef\xbb\xbf" GOOD TAIL, 2);
-        accept_xml(HEAD "<!-- a comment --><object os_index='0' type='Machine'" SETS "><info name=\"a\" value=\"&#228;&lt;&quot;\"/>" NODE
-               "<!-- another --><?pi?>" PU("0", "0x1") "<userdata length=\"5\">a<b>c</b></userdata>" PU("1", "0x2") "</object>" TAIL, 2);
-        accept_xml("<topology version=\"2.0\"><object type=\"Machine\"" SETS ">" NODE PU("0", "0x1") "</object></topology>", 1);
+        accept_xml(HEAD "<!-- a comment --><object os_index='0' type='Machine'" SETS
+                        "><info name=\"a\" value=\"&#228;&lt;&quot;\"/>" NODE
+                        "<!-- another --><?pi?>" PU("0", "0x1") "<userdata length=\"5\">a<b>c</b></userdata>" PU(
+                                "1", "0x2") "</object>" TAIL,
+                   2);
+        accept_xml("<topology version=\"2.0\"><object type=\"Machine\"" SETS
+                   ">" NODE PU("0", "0x1") "</object></topology>",
+                   1);
 }
 
 static void test_hostile_xml(void **state) {
         refuse("<!DOCTYPE topology>\n<topology version=\"2.0\"/>", "no system id");
         refuse("<!DOCTYPE topology SYSTEM \"hwloc2.dtd\" [<!ENTITY a \"b\">]>\n<topology/>", "declares");
-        refuse(HEAD "<object type=\"Machine\" os_index=\"0\"" SETS ">" NODE PU("4294967295", "0x1") "</object>" TAIL, ":5: os_index");
-        refuse(HEAD "<object type=\"Machine\"" SETS "><object type=\"NUMANode\" os_index=\"70000\"" SETS "/></object>" TAIL, "65535");
+        refuse(HEAD "<object type=\"Machine\" os_index=\"0\"" SETS ">" NODE PU("4294967295", "0x1") "</object>" TAIL,
+               ":5: os_index");
+        refuse(HEAD "<object type=\"Machine\"" SETS "><object type=\"NUMANode\" os_index=\"70000\"" SETS
+                    "/></object>" TAIL,
+               "65535");
         refuse(HEAD "<object type=\"Machine\"" SETS "><object type=\"PU\"" SETS "/></object>" TAIL, "without os_index");
         refuse(HEAD "<object type=\"Machine\" cpuset=\"0xf...f\"/>" TAIL, "not a set");
         refuse(HEAD "<object type=\"Machine\" cpuset=\"0xfffffffff\"/>" TAIL, "not a set");
         refuse(HEAD "<object type=\"Machine\" cpuset=\"-1\"/>" TAIL, "not a set");
         refuse(GOOD "<distances2 type=\"NUMANode\" nbobjs=\"65536\" kind=\"5\" indexing=\"os\"/>" TAIL, "nbobjs");
-        refuse(GOOD "<distances2 type=\"NUMANode\" nbobjs=\"2\" kind=\"5\" indexing=\"os\"><indexes length=\"99999999\">0 1 </indexes></distances2>" TAIL,
+        refuse(GOOD
+               "<distances2 type=\"NUMANode\" nbobjs=\"2\" kind=\"5\" indexing=\"os\"><indexes length=\"99999999\">0 1 </indexes></distances2>" TAIL,
                "hwloc cannot read");
         refuse(HEAD "<object type=\"Machine\"" SETS ">" NODE PU("1", "0x2") PU("1", "0x2") "</object>" TAIL, "");
         refuse("<topology version=\"3.0\"></topology>", "version 3.0");

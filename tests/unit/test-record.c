@@ -189,7 +189,8 @@ static void test_bad(void **state) {
                 { "{\"format\":\"qsched-record-2\"}", "\"qsched-record-2\"" },
                 { "{\"format\":\"qsched-record-1\"}", "machine.xml: missing" },
                 { "{\"format\":\"qsched-record-1\",\"machine\":{\"xml\":1}}", "machine.xml" },
-                { "{\"format\":\"qsched-record-1\",\"machine\":{\"xml\":\"\",\"allowed_cpus\":3}}", "machine.allowed_cpus: a list" },
+                { "{\"format\":\"qsched-record-1\",\"machine\":{\"xml\":\"\",\"allowed_cpus\":3}}",
+                  "machine.allowed_cpus: a list" },
                 { "{\"format\":\"qsched-record-1\",\"machine\":{\"xml\":\"\",\"free_memory\":{\"1\":3}}}",
                   "machine.free_memory: the machine has no NUMA node \"1\"" },
                 { BEGIN ",\"devices\":{}}", "devices: not an array" },
@@ -197,25 +198,37 @@ static void test_bad(void **state) {
                 { BEGIN ",\"devices\":[{}]}", "devices[0].name: missing" },
                 { BEGIN ",\"devices\":[{\"name\":\"a\"}]}", "devices[0].kind: missing" },
                 { BEGIN ",\"devices\":[{\"name\":\"\",\"kind\":\"b\"}]}", "devices[0].name: must not be empty" },
-                { BEGIN ",\"devices\":[{\"name\":\"a\\n/b\",\"kind\":\"b\"}]}", "devices[0].name: \"a?/b\" is not allowed; 1 to 64" },
-                { BEGIN ",\"devices\":[{\"name\":\"a\",\"kind\":\"b\"},{\"name\":\"a\",\"kind\":\"b\"}]}", "devices[1].name: \"a\" is there twice" },
-                { BEGIN ",\"devices\":[{\"name\":\"a\",\"kind\":\"b\",\"numa_node\":1}]}", "devices[0].numa_node: the machine has no NUMA node 1" },
-                { BEGIN ",\"devices\":[{\"name\":\"a\",\"kind\":\"b\",\"numa_node\":-2}]}", "devices[0].numa_node: a whole number from -1" },
+                { BEGIN ",\"devices\":[{\"name\":\"a\\n/b\",\"kind\":\"b\"}]}",
+                  "devices[0].name: \"a?/b\" is not allowed; 1 to 64" },
+                { BEGIN ",\"devices\":[{\"name\":\"a\",\"kind\":\"b\"},{\"name\":\"a\",\"kind\":\"b\"}]}",
+                  "devices[1].name: \"a\" is there twice" },
+                { BEGIN ",\"devices\":[{\"name\":\"a\",\"kind\":\"b\",\"numa_node\":1}]}",
+                  "devices[0].numa_node: the machine has no NUMA node 1" },
+                { BEGIN ",\"devices\":[{\"name\":\"a\",\"kind\":\"b\",\"numa_node\":-2}]}",
+                  "devices[0].numa_node: a whole number from -1" },
                 { BEGIN ",\"devices\":[{\"name\":\"a\",\"kind\":\"b\",\"memory\":-1}]}", "devices[0].memory" },
-                { BEGIN ",\"devices\":[{\"name\":\"a\",\"kind\":\"b\",\"power\":\"x\"}]}", "devices[0].power: a number from 0" },
-                { BEGIN ",\"devices\":[{\"name\":\"a\",\"kind\":\"b\",\"health\":\"fine\"}]}", "devices[0].health: one of unknown, ok" },
-                { BEGIN ",\"devices\":[{\"name\":\"a\",\"kind\":\"b\"}],\"links\":[{\"a\":\"a\",\"b\":\"c\"}]}", "links[0].b: no device \"c\"" },
-                { BEGIN ",\"devices\":[{\"name\":\"a\",\"kind\":\"b\"}],\"links\":[{\"a\":\"a\",\"b\":\"a\"}]}", "links[0].b: a link of a device to itself" },
-                { BEGIN ",\"devices\":[{\"name\":\"a\",\"kind\":\"b\"},{\"name\":\"c\",\"kind\":\"b\"}],\"links\":[{\"a\":\"a\",\"b\":\"c\"},"
-                        "{\"a\":\"c\",\"b\":\"a\"}]}", "links[1]: the link of devices 0 and 1 is there twice" },
+                { BEGIN ",\"devices\":[{\"name\":\"a\",\"kind\":\"b\",\"power\":\"x\"}]}",
+                  "devices[0].power: a number from 0" },
+                { BEGIN ",\"devices\":[{\"name\":\"a\",\"kind\":\"b\",\"health\":\"fine\"}]}",
+                  "devices[0].health: one of unknown, ok" },
+                { BEGIN ",\"devices\":[{\"name\":\"a\",\"kind\":\"b\"}],\"links\":[{\"a\":\"a\",\"b\":\"c\"}]}",
+                  "links[0].b: no device \"c\"" },
+                { BEGIN ",\"devices\":[{\"name\":\"a\",\"kind\":\"b\"}],\"links\":[{\"a\":\"a\",\"b\":\"a\"}]}",
+                  "links[0].b: a link of a device to itself" },
+                { BEGIN
+                  ",\"devices\":[{\"name\":\"a\",\"kind\":\"b\"},{\"name\":\"c\",\"kind\":\"b\"}],\"links\":[{\"a\":\"a\",\"b\":\"c\"},"
+                  "{\"a\":\"c\",\"b\":\"a\"}]}",
+                  "links[1]: the link of devices 0 and 1 is there twice" },
                 { BEGIN ",\"links\":[{\"type\":\"HCCS\"}]}", "links[0].a" },
                 { BEGIN ",\"tasks\":[{},{},{},{\"devices\":[\"npu9\"]}]}", "tasks[3].devices[0]: no device \"npu9\"" },
                 { BEGIN ",\"tasks\":[{\"devices\":[7]}]}", "tasks[0].devices[0]: not the name" },
                 { BEGIN ",\"tasks\":[{\"pid\":5},{\"pid\":5}]}", "tasks[1].pid: pid 5 is there twice" },
                 { BEGIN ",\"tasks\":[{\"pid\":1.5}]}", "tasks[0].pid: a whole number" },
                 { BEGIN ",\"tasks\":[{\"cpus\":\"3-\"}]}", "tasks[0].cpus: a list" },
-                { BEGIN ",\"tasks\":[{\"allowed_cpus\":\"7-9\"}]}", "tasks[0].allowed_cpus: none of these CPUs is online" },
-                { BEGIN ",\"tasks\":[{\"memory_by_node\":{\"x\":1}}]}", "tasks[0].memory_by_node: the machine has no NUMA node \"x\"" },
+                { BEGIN ",\"tasks\":[{\"allowed_cpus\":\"7-9\"}]}",
+                  "tasks[0].allowed_cpus: none of these CPUs is online" },
+                { BEGIN ",\"tasks\":[{\"memory_by_node\":{\"x\":1}}]}",
+                  "tasks[0].memory_by_node: the machine has no NUMA node \"x\"" },
                 { BEGIN ",\"tasks\":[{\"memory_by_node\":{\"0\":-1}}]}", "tasks[0].memory_by_node: bytes on node 0" },
                 { BEGIN ",\"tasks\":[{\"children\":[{}]}]}", "tasks[0].children[0].pid: missing" },
                 { BEGIN ",\"tasks\":[{\"applied\":1}]}", "tasks[0].applied: true or false" },
@@ -256,7 +269,8 @@ static void test_snapshot_growth(void **state) {
         snapshot_sort(s);
         for (unsigned i = 1; i < 100; i++)
                 assert_true(s->tasks[i - 1].start_time < s->tasks[i].start_time ||
-                            (s->tasks[i - 1].start_time == s->tasks[i].start_time && s->tasks[i - 1].pid < s->tasks[i].pid));
+                            (s->tasks[i - 1].start_time == s->tasks[i].start_time &&
+                             s->tasks[i - 1].pid < s->tasks[i].pid));
         assert_non_null(snapshot_device(s, "d77", NULL));
         assert_null(snapshot_device(s, "d100", NULL));
         assert_null(snapshot_task(s, 5));
