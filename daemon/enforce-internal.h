@@ -65,6 +65,8 @@ int online_read(Enforcer *e);
 /* Is `current` what the kernel makes of `wrote` under this cpuset? */
 bool mask_stands(const Bitset *current, const Bitset *wrote, const Bitset *allowed);
 /* … of what we wrote there, or are just writing? */
+bool mask_is_written(const UndoEntry *e, const Bitset *current, const Bitset *allowed);
+/* … or the whole of a cpuset that has changed since: kernels before 6.2 give that to each thread in it. */
 bool mask_is_ours(const UndoEntry *e, const Bitset *current, const Bitset *allowed);
 /* Writes and reads back: CHANGE_DONE, _NARROWED, _GONE or _REFUSED (*ret_error). */
 ChangeResult mask_write(pid_t tid, const Bitset *wanted, Bitset *got, int *ret_error);

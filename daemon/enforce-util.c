@@ -198,8 +198,14 @@ bool mask_stands(const Bitset *current, const Bitset *wrote, const Bitset *allow
         return equal_within(current, wrote, allowed);
 }
 
-bool mask_is_ours(const UndoEntry *e, const Bitset *current, const Bitset *allowed) {
+bool mask_is_written(const UndoEntry *e, const Bitset *current, const Bitset *allowed) {
         return mask_stands(current, &e->new, allowed) || mask_stands(current, &e->before, allowed);
+}
+
+bool mask_is_ours(const UndoEntry *e, const Bitset *current, const Bitset *allowed) {
+        if (mask_is_written(e, current, allowed))
+                return true;
+        return !bitset_isempty(&e->cpuset) && !bitset_equal(&e->cpuset, allowed) && bitset_equal(current, allowed);
 }
 
 ChangeResult mask_write(pid_t tid, const Bitset *wanted, Bitset *got, int *ret_error) {

@@ -40,7 +40,9 @@ static Judgement judge(const Pass *p, const UndoEntry *entry, const Bitset *curr
                 return bitset_equal(current, p->wanted) ? JUDGE_SAME : JUDGE_WRITE;
         ours = mask_is_ours(entry, current, &p->allowed.cpus);
         if (ours)
-                return bitset_equal(&entry->new, p->wanted) ? JUDGE_SAME : JUDGE_WRITE;
+                return bitset_equal(&entry->new, p->wanted) && mask_stands(current, p->wanted, &p->allowed.cpus)
+                               ? JUDGE_SAME
+                               : JUDGE_WRITE;
         return bitset_equal(current, p->wanted) ? JUDGE_SAME : JUDGE_DRIFT;
 }
 
@@ -51,7 +53,7 @@ static const UndoEntry *inherited(const Pass *p, const Bitset *current) {
         for (size_t i = 0; i < ELEMENTSOF(from); i++) {
                 const UndoEntry *e = undo_find_tid(p->e->undo, from[i].pid, from[i].start_time);
 
-                if (e && mask_is_ours(e, current, &p->allowed.cpus))
+                if (e && mask_is_written(e, current, &p->allowed.cpus))
                         return e;
         }
         return NULL;
@@ -81,9 +83,9 @@ static int note(Pass *p, const Thread *t, const UndoEntry *entry, const Bitset *
         }
         if (from)
                 return undo_note_affinity(p->e->undo, p->t->id, p->job, p->identity.process, t->tid, t->start,
-                                          &from->old, p->wanted, from->all);
+                                          &from->old, p->wanted, from->all, &p->allowed.cpus);
         return undo_note_affinity(p->e->undo, p->t->id, p->job, p->identity.process, t->tid, t->start, current,
-                                  p->wanted, bitset_equal(current, &p->allowed.cpus));
+                                  p->wanted, bitset_equal(current, &p->allowed.cpus), &p->allowed.cpus);
 }
 
 /* The change was not made: the journal must not say it was. */
@@ -95,7 +97,7 @@ static int unnote(Pass *p, const Thread *t) {
                 return 0;
         }
         return undo_note_affinity(p->e->undo, p->t->id, p->job, p->identity.process, t->tid, t->start, &entry->old,
-                                  &entry->before, entry->all);
+                                  &entry->before, entry->all, &p->allowed.cpus);
 }
 
 /* Its process, and the thread in it (signal 0 asks just that). */
@@ -124,6 +126,18 @@ static int write_thread(Pass *p, const Thread *t, const UndoEntry *entry, const 
         return outcome_add(p->o, result, p->job, p->identity.process, t, current, p->wanted, &got, error);
 }
 
+/* Nothing to write, but the cpuset is another one: the journal must know, to tell its next change from a taskset. */
+static int renote(Pass *p, const Thread *t, const UndoEntry *entry) {
+        int r;
+
+        if (!entry || p->only_note || bitset_equal(&entry->cpuset, &p->allowed.cpus))
+                return 0;
+        r = transaction_begin(p->t);
+        return r < 0 ? r
+                     : undo_note_affinity(p->e->undo, p->t->id, p->job, p->identity.process, t->tid, t->start,
+                                          &entry->old, &entry->new, entry->all, &p->allowed.cpus);
+}
+
 /* Known without asking, and without a note each tick. */
 static bool excluded(const Pass *p, const Bitset *current) {
         return !bitset_intersects(p->wanted, &p->allowed.cpus) && !bitset_equal(current, p->wanted);
@@ -148,11 +162,16 @@ static int apply_thread(Pass *p, pid_t tid) {
         if (judgement == JUDGE_DRIFT)
                 return outcome_add(p->o, CHANGE_DRIFT, p->job, p->identity.process, &t, &entry->new, p->wanted,
                                    &current, 0);
-        if (!p->only_note && excluded(p, &current))
-                return outcome_add(p->o, CHANGE_REFUSED, p->job, p->identity.process, &t, &current, p->wanted, &current,
-                                   EINVAL);
-        if (judgement == JUDGE_SAME)
-                return outcome_add(p->o, CHANGE_SAME, NULL, p->identity.process, NULL, NULL, NULL, NULL, 0);
+        if (!p->only_note && excluded(p, &current)) {
+                r = renote(p, &t, entry);
+                return r < 0 ? r
+                             : outcome_add(p->o, CHANGE_REFUSED, p->job, p->identity.process, &t, &current, p->wanted,
+                                           &current, EINVAL);
+        }
+        if (judgement == JUDGE_SAME) {
+                r = renote(p, &t, entry);
+                return r < 0 ? r : outcome_add(p->o, CHANGE_SAME, NULL, p->identity.process, NULL, NULL, NULL, NULL, 0);
+        }
         return write_thread(p, &t, entry, &current);
 }
 

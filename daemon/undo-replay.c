@@ -16,6 +16,7 @@ static void entry_done(UndoEntry *e) {
         bitset_done(&e->old);
         bitset_done(&e->new);
         bitset_done(&e->before);
+        bitset_done(&e->cpuset);
         free(e->old_path);
         free(e->new_path);
         free(e->controller);
@@ -208,6 +209,9 @@ static void entry_renew(UndoEntry *e, UndoEntry *from) {
                 bitset_done(&e->new);
                 e->new = from->new;
                 from->new = BITSET_EMPTY;
+                bitset_done(&e->cpuset);
+                e->cpuset = from->cpuset;
+                from->cpuset = BITSET_EMPTY;
         }
         if (e->type == UNDO_CGROUP) {
                 free(e->new_path);
@@ -251,6 +255,8 @@ static int replay_affinity(Undo *u, const json_t *o) {
                 r = member_set(o, "old", &e.old);
         if (r >= 0)
                 r = member_set(o, "new", &e.new);
+        if (r >= 0 && json_object_get(o, "cpuset"))
+                r = member_set(o, "cpuset", &e.cpuset);
         e.all = json_is_true(json_object_get(o, "all"));
         return replay_entry(u, &e, r < 0 ? NULL : find_tid(u, e.tid, e.tid_start), r);
 }
@@ -421,17 +427,19 @@ int undo_replay_text(Undo *u, const char *text, size_t size, unsigned *ret_n_bad
 }
 
 static int affinity_to_json(const UndoEntry *e, const Bitset *new, json_t **ret) {
-        _cleanup_free_ char *old_text = NULL, *new_text = NULL;
+        _cleanup_free_ char *old_text = NULL, *new_text = NULL, *cpuset_text = NULL;
         int r = bitset_format(&e->old, &old_text);
 
         if (r >= 0)
                 r = bitset_format(new, &new_text);
+        if (r >= 0 && !bitset_isempty(&e->cpuset))
+                r = bitset_format(&e->cpuset, &cpuset_text);
         if (r < 0)
                 return r;
-        *ret = json_pack("{s:s, s:I, s:s, s:i, s:I, s:i, s:I, s:s, s:s, s:b}", "t", "affinity", "id",
+        *ret = json_pack("{s:s, s:I, s:s, s:i, s:I, s:i, s:I, s:s, s:s, s:b, s:s*}", "t", "affinity", "id",
                          (json_int_t) e->id, "job", strempty(e->job), "pid", e->process.pid, "start",
                          (json_int_t) e->process.start_time, "tid", e->tid, "tid_start", (json_int_t) e->tid_start,
-                         "old", old_text, "new", new_text, "all", e->all);
+                         "old", old_text, "new", new_text, "all", e->all, "cpuset", cpuset_text);
         return *ret ? 0 : -EINVAL;
 }
 

@@ -210,7 +210,7 @@ static int note_entry(Undo *u, const UndoEntry *e) {
 }
 
 int undo_note_affinity(Undo *u, uint64_t id, const char *job, Process p, pid_t tid, uint64_t tid_start,
-                       const Bitset *old, const Bitset *new, bool all) {
+                       const Bitset *old, const Bitset *new, bool all, const Bitset *cpuset) {
         return note_entry(u, &(UndoEntry){ .type = UNDO_AFFINITY,
                                            .id = id,
                                            .job = (char *) job,
@@ -219,6 +219,7 @@ int undo_note_affinity(Undo *u, uint64_t id, const char *job, Process p, pid_t t
                                            .tid_start = tid_start,
                                            .old = *old,
                                            .new = *new,
+                                           .cpuset = cpuset ? *cpuset : BITSET_EMPTY,
                                            .all = all });
 }
 
@@ -236,6 +237,7 @@ int undo_note_inherited(Undo *u, uint64_t id, const char *job, Process p, pid_t 
                                            .tid_start = tid_start,
                                            .old = from->old,
                                            .new = *stood,
+                                           .cpuset = from->cpuset,
                                            .all = from->all,
                                            .committed = true });
 }

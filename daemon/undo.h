@@ -3,7 +3,7 @@
  * The undo journal: what was before each change, written before the change is made; one JSON object per line in
  * RUNTIME_DIRECTORY/undo.journal, appended with one write(2) each.
  *   {"t":"begin","id":7,"job":"train"}
- *   {"t":"affinity","id":7,"job":"train","pid":81,"start":123,"tid":83,"tid_start":130,"old":"0-127","new":"0-11","all":true}
+ *   {"t":"affinity","id":7,"job":"train","pid":81,"start":123,"tid":83,"tid_start":130,"old":"0-127","new":"0-11","all":true,"cpuset":"0-127"}
  *   {"t":"cgroup","id":7,"job":"train","pid":81,"start":123,"old":"/user.slice/x","new":"/qsched.slice/…","controller":"cpuset"}
  *   {"t":"dir","id":7,"job":"train","path":"/sys/fs/cgroup/cpuset/qsched.slice/…"}   a directory of ours
  *   {"t":"commit","id":7}     the change stands; without it, start undoes it
@@ -34,6 +34,7 @@ typedef struct UndoEntry {
         uint64_t tid_start;
         Bitset old, new; /* UNDO_AFFINITY: first old value wins, new is the latest */
         Bitset before;   /* the committed `new` that one not yet committed replaced; empty: none */
+        Bitset cpuset;   /* what its cpuset allowed when `new` was noted, to tell when that changed; empty: not said */
         bool all;
         char *old_path, *new_path; /* UNDO_CGROUP; new_path also UNDO_DIR */
         char *controller;
@@ -49,7 +50,7 @@ DEFINE_CLEANUP(Undo *, undo_free);
 int undo_begin(Undo *u, const char *job, uint64_t *ret_id);
 /* Written and flushed before the change. -ENOSPC and the like mean: do not make the change. */
 int undo_note_affinity(Undo *u, uint64_t id, const char *job, Process p, pid_t tid, uint64_t tid_start,
-                       const Bitset *old, const Bitset *new, bool all);
+                       const Bitset *old, const Bitset *new, bool all, const Bitset *cpuset); /* cpuset may be NULL */
 /* For a thread that has what we wrote for `from` because it was born since: an entry that says so and is committed, so
  * that a change on top of it goes back to that first. */
 int undo_note_inherited(Undo *u, uint64_t id, const char *job, Process p, pid_t tid, uint64_t tid_start,

@@ -200,6 +200,36 @@ static void test_old_outside_now(void **state) {
         foreign_remove(&w);
 }
 
+/* Kernels before 6.2 give every thread the whole cpuset when that is written; done here by hand for those after. */
+static void test_rewritten(void **state) {
+        Fixture *f = *state;
+        off_t size;
+        Worker w;
+
+        SKIP_UNLESS_USABLE(f);
+        w = worker_start("--threads=3", NULL);
+        foreign_make(f, cpu_all, w.process.pid);
+        assert_int_equal(apply(f, w.process, cpu_b), 0);
+        group_set(foreign, "cpuset.cpus", cpu_a);
+        assert_int_equal(apply(f, w.process, cpu_b), 0);
+        assert_int_equal(f->outcome.n_refused, 3);
+        size = journal_size(f);
+        assert_int_equal(apply(f, w.process, cpu_b), 0);
+        assert_int_equal(journal_size(f), size);
+        group_set(foreign, "cpuset.cpus", cpu_all);
+        set_masks(w.process.pid, cpu_all);
+        assert_int_equal(apply(f, w.process, cpu_b), 0);
+        assert_int_equal(f->outcome.n_drift, 0);
+        assert_int_equal(f->outcome.n_written, 3);
+        assert_masks(w.process.pid, cpu_b);
+
+        set_masks(w.process.pid, cpu_all); /* the same, but the cpuset has not changed: somebody's taskset */
+        assert_int_equal(apply(f, w.process, cpu_b), 0);
+        assert_int_equal(f->outcome.n_drift, 3);
+        assert_masks(w.process.pid, cpu_all);
+        foreign_remove(&w);
+}
+
 static int adopt(Fixture *f, Process p, OwnerKind kind, const char *cpus, char **ret_group) {
         Task task = { .pid = p.pid, .start_time = p.start_time, .cgroup = cpuset_path_of(p.pid), .owner_kind = kind };
         int r;
@@ -463,6 +493,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_narrowed, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_follows, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_follows_pinned, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_rewritten, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_old_outside_now, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_adopt, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_adopt_own_mask, setup, teardown),

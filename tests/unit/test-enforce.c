@@ -217,8 +217,9 @@ static void test_gone_and_reused(void **state) {
         assert_int_equal(bitset_parse(cpu_a, &old), 0);
         assert_int_equal(bitset_parse(cpu_all, &new), 0);
         assert_int_equal(undo_begin(f->undo, "train", &id), 0);
-        assert_int_equal(
-                undo_note_affinity(f->undo, id, "train", before, before.pid, before.start_time, &old, &new, false), 0);
+        assert_int_equal(undo_note_affinity(f->undo, id, "train", before, before.pid, before.start_time, &old, &new,
+                                            false, NULL),
+                         0);
         assert_int_equal(undo_commit(f->undo, id), 0);
         assert_int_equal(apply(f, w.process, cpu_b), 0);
         worker_end(&w);
