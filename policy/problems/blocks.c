@@ -134,8 +134,7 @@ static bool stays_possible(const Placement *p, unsigned rank) {
         const Task *t = p->ranks[rank].rank->task;
         unsigned most = p->ranks[rank].rank->section->cpus;
 
-        return t && bitset_weight(&t->cpus) >= p->ranks[rank].min &&
-               (most == 0 || bitset_weight(&t->cpus) <= most) &&
+        return t && bitset_weight(&t->cpus) >= p->ranks[rank].min && (most == 0 || bitset_weight(&t->cpus) <= most) &&
                bitset_subset(&t->cpus, &p->snapshot->topology->online) &&
                (bitset_isempty(&t->allowed_cpus) || bitset_subset(&t->cpus, &t->allowed_cpus));
 }

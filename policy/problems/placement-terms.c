@@ -21,10 +21,6 @@ static const Block *block(const Placement *p, const Candidate *c) {
         return p->blocks + c->block;
 }
 
-static bool both(const Candidate *a, const Candidate *b, CandidateKind kind) {
-        return a->kind == kind && b->kind == kind && a->rank != b->rank;
-}
-
 static double relative(double slit) {
         return MAX(slit - 10, 0.0) / 10;
 }
@@ -40,8 +36,6 @@ static double in_common(const Candidate *a, const Candidate *b) {
 
 /* Expected CPUs that two sets want at the same time: each spreads its demand evenly over its set. */
 static double overlap_pair(const Placement *p, const Candidate *a, const Candidate *b) {
-        if (!both(a, b, CANDIDATE_CPUS))
-                return 0;
         double shared = p->overlap[(size_t) a->block * p->n_blocks + b->block];
         return shared == 0 ? 0
                            : shared * (p->ranks[a->rank].demand / block(p, a)->n_cpus) *
@@ -82,8 +76,6 @@ static double crowding_pair(const Placement *p, const Candidate *a, const Candid
         const Topology *t = p->snapshot->topology;
         double sum = 0;
 
-        if (!both(a, b, CANDIDATE_CPUS))
-                return 0;
         for (unsigned n = 0; n < t->n_nodes; n++) {
                 double x = block(p, a)->share[n], y = block(p, b)->share[n];
 
@@ -109,7 +101,7 @@ static double memory_unary(const Placement *p, const Candidate *c) {
 }
 
 static double memory_pair(const Placement *p, const Candidate *a, const Candidate *b) {
-        if (!both(a, b, CANDIDATE_CPUS) || block(p, a)->memory_node != block(p, b)->memory_node)
+        if (block(p, a)->memory_node != block(p, b)->memory_node)
                 return 0;
         double x = (double) p->ranks[a->rank].memory, y = (double) p->ranks[b->rank].memory;
         double room = node_memory(p->snapshot->topology, block(p, a)->memory_node);
@@ -131,7 +123,7 @@ static double heat_unary(const Placement *p, const Candidate *c) {
 }
 
 static double exclusive_pair(const Placement *p, const Candidate *a, const Candidate *b) {
-        return both(a, b, CANDIDATE_DEVICES) ? in_common(a, b) : 0;
+        return in_common(a, b);
 }
 
 static double busy_unary(const Placement *p, const Candidate *c) {
@@ -153,8 +145,6 @@ static double busy_unary(const Placement *p, const Candidate *c) {
 static double root_pair(const Placement *p, const Candidate *a, const Candidate *b) {
         double n = 0;
 
-        if (!both(a, b, CANDIDATE_DEVICES))
-                return 0;
         for (unsigned i = 0; i < a->n_devices; i++)
                 for (unsigned j = 0; j < b->n_devices; j++) {
                         const char *x = device(p, a->devices[i])->root, *y = device(p, b->devices[j])->root;
@@ -169,8 +159,6 @@ static double distance_pair(const Placement *p, const Candidate *a, const Candid
         const Topology *t = p->snapshot->topology;
         double sum = 0;
 
-        if (a->rank != b->rank || a->kind == b->kind)
-                return 0;
         const Candidate *d = a->kind == CANDIDATE_DEVICES ? a : b, *c = d == a ? b : a;
         for (unsigned i = 0; i < d->n_devices; i++) {
                 unsigned node = device(p, d->devices[i])->node;
@@ -216,7 +204,7 @@ static double pair_traffic(const Placement *p, const Candidate *a, const Candida
 static double traffic_pair(const Placement *p, const Candidate *a, const Candidate *b) {
         double sum = 0, bytes = pair_traffic(p, a, b);
 
-        if (bytes == 0 || !both(a, b, CANDIDATE_DEVICES))
+        if (bytes == 0)
                 return 0;
         for (unsigned i = 0; i < a->n_devices; i++)
                 for (unsigned j = 0; j < b->n_devices; j++)
@@ -229,7 +217,7 @@ static double host_traffic_pair(const Placement *p, const Candidate *a, const Ca
         const Topology *t = p->snapshot->topology;
         double d = 0, bytes = pair_traffic(p, a, b);
 
-        if (bytes == 0 || !both(a, b, CANDIDATE_CPUS))
+        if (bytes == 0)
                 return 0;
         if (p->ranks[a->rank].n_device_candidates > 0 && p->ranks[b->rank].n_device_candidates > 0)
                 return 0;
@@ -283,43 +271,43 @@ static double slow_unary(const Placement *p, const Candidate *c) {
 
 /* clang-format off */
 const PlacementTerm placement_terms[] = {
-        { "overlap", TERM_RESOURCE, "CPUs", 10, overlap_unary, overlap_pair,
+        { "overlap", TERM_RESOURCE, "CPUs", 10, overlap_unary, PAIR_CPUS, overlap_pair,
           "CPUs that two tasks want at the same time, each spreading its load evenly over its set" },
-        { "shortage", TERM_RESOURCE, "CPUs", 5, shortage_unary, NULL,
+        { "shortage", TERM_RESOURCE, "CPUs", 5, shortage_unary, PAIR_NONE, NULL,
           "CPUs that a rank lacks, more for a job of higher priority" },
-        { "housekeeping", TERM_RESOURCE, "CPUs", 1, housekeeping_unary, NULL,
+        { "housekeeping", TERM_RESOURCE, "CPUs", 1, housekeeping_unary, PAIR_NONE, NULL,
           "load put on CPUs that are kept for the system" },
-        { "crowding", TERM_RESOURCE, "share^2", 0.5, NULL, crowding_pair,
+        { "crowding", TERM_RESOURCE, "share^2", 0.5, NULL, PAIR_CPUS, crowding_pair,
           "two ranks on the caches and memory channels of one NUMA node while others idle" },
-        { "memory", TERM_RESOURCE, "share", 20, memory_unary, memory_pair,
+        { "memory", TERM_RESOURCE, "share", 20, memory_unary, PAIR_CPUS, memory_pair,
           "host memory that does not fit into the nearest node" },
-        { "exclusive", TERM_RESOURCE, "devices", 1000, NULL, exclusive_pair,
+        { "exclusive", TERM_RESOURCE, "devices", 1000, NULL, PAIR_DEVICES, exclusive_pair,
           "two ranks of ours on one device" },
-        { "busy", TERM_RESOURCE, "tasks", 50, busy_unary, NULL,
+        { "busy", TERM_RESOURCE, "tasks", 50, busy_unary, PAIR_NONE, NULL,
           "foreign tasks on the device" },
-        { "heat", TERM_RESOURCE, "10 K", 5, heat_unary, NULL,
+        { "heat", TERM_RESOURCE, "10 K", 5, heat_unary, PAIR_NONE, NULL,
           "device above the temperature target, weighted by the rank's power" },
-        { "root", TERM_RESOURCE, "pairs", 0.05, NULL, root_pair,
+        { "root", TERM_RESOURCE, "pairs", 0.05, NULL, PAIR_DEVICES, root_pair,
           "two ranks behind one PCIe uplink" },
-        { "distance", TERM_TIME, "distance", 4, NULL, distance_pair,
+        { "distance", TERM_TIME, "distance", 4, NULL, PAIR_OWN, distance_pair,
           "NUMA distance between a rank's CPUs and its device" },
-        { "memory_distance", TERM_TIME, "distance", 2, memory_distance_unary, NULL,
+        { "memory_distance", TERM_TIME, "distance", 2, memory_distance_unary, PAIR_NONE, NULL,
           "NUMA distance between a rank's CPUs and its memory" },
-        { "span", TERM_TIME, "distance", 2, span_unary, NULL,
+        { "span", TERM_TIME, "distance", 2, span_unary, PAIR_NONE, NULL,
           "NUMA distance between the CPUs of one rank" },
-        { "traffic", TERM_TIME, "link load", 10, NULL, traffic_pair,
+        { "traffic", TERM_TIME, "link load", 10, NULL, PAIR_DEVICES, traffic_pair,
           "share of time the link between two ranks' devices is busy for them" },
-        { "host_traffic", TERM_TIME, "link load", 10, NULL, host_traffic_pair,
+        { "host_traffic", TERM_TIME, "link load", 10, NULL, PAIR_CPUS, host_traffic_pair,
           "the same for ranks without devices, through memory" },
-        { "move", TERM_TIME, "share", 0.5, move_unary, NULL,
+        { "move", TERM_TIME, "share", 0.5, move_unary, PAIR_NONE, NULL,
           "part of the CPU set that is new to a running rank" },
-        { "power", TERM_COST, "kW", 0.05, power_unary, NULL,
+        { "power", TERM_COST, "kW", 0.05, power_unary, PAIR_NONE, NULL,
           "power the device draws now" },
-        { "price", TERM_COST, "share", 0.5, price_unary, NULL,
+        { "price", TERM_COST, "share", 0.5, price_unary, PAIR_NONE, NULL,
           "price per hour relative to the dearest device" },
-        { "health", TERM_COMPAT, "level", 5, health_unary, NULL,
+        { "health", TERM_COMPAT, "level", 5, health_unary, PAIR_NONE, NULL,
           "device with a warning (1) or an alarm (4); critical ones are never offered" },
-        { "slow", TERM_COMPAT, "share", 1, slow_unary, NULL,
+        { "slow", TERM_COMPAT, "share", 1, slow_unary, PAIR_NONE, NULL,
           "part of the CPU set that is of a slower kind" },
         {},
 };

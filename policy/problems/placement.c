@@ -131,6 +131,9 @@ static void rank_memory_and_power(const Snapshot *s, PlacementRank *r) {
 }
 
 static int make_ranks(Placement *p, const RankList *ranks, bool confine) {
+        if (ranks->n_ranks > PLACEMENT_RANKS_MAX)
+                return strv_extendf(&p->causes, "%zu ranks are asked for, one host's plan takes at most %u",
+                                    ranks->n_ranks, PLACEMENT_RANKS_MAX);
         p->ranks = calloc(MAX(ranks->n_ranks, (size_t) 1), sizeof(PlacementRank));
         if (!p->ranks)
                 return -ENOMEM;
@@ -318,12 +321,16 @@ static double unary_price(const Placement *p, const Candidate *c) {
         return sum;
 }
 
-static double pair_price(const Placement *p, const Candidate *a, const Candidate *b) {
+static double pair_price(const Placement *p, PairKind kind, const Candidate *a, const Candidate *b) {
         double sum = 0;
 
         for (size_t i = 0; placement_terms[i].name; i++)
-                if (placement_terms[i].pair)
-                        sum += placement_term_weight(p, i) * placement_terms[i].pair(p, a, b);
+                if (placement_terms[i].pair_kind == kind) {
+                        double value = placement_terms[i].pair(p, a, b);
+
+                        if (value != 0)
+                                sum += placement_term_weight(p, i) * value;
+                }
         return sum;
 }
 
@@ -358,28 +365,47 @@ static int coefficient_add(Coefficients *c, uint32_t i, uint32_t j, double price
         return 0;
 }
 
-static bool same_group(const Candidate *a, const Candidate *b) {
-        return a->rank == b->rank && a->kind == b->kind;
+static PairKind pair_kind(const Candidate *a, const Candidate *b) {
+        if (a->rank == b->rank)
+                return a->kind == b->kind ? PAIR_NONE : PAIR_OWN;
+        if (a->kind != b->kind)
+                return PAIR_NONE;
+        return a->kind == CANDIDATE_CPUS ? PAIR_CPUS : PAIR_DEVICES;
 }
 
-static int collect_prices(const Placement *p, Coefficients *c) {
-        int r;
+static int collect_pairs(const Placement *p, PairKind kind, uint32_t a, uint32_t n_a, uint32_t b, uint32_t n_b,
+                         Coefficients *c) {
+        for (uint32_t i = a; i < a + n_a; i++)
+                for (uint32_t j = b; j < b + n_b; j++) {
+                        int r = coefficient_add(c, i, j, pair_price(p, kind, p->candidates + i, p->candidates + j));
 
-        for (uint32_t i = 0; i < p->n_variables; i++) {
-                r = coefficient_add(c, i, i, unary_price(p, p->candidates + i));
-                if (r < 0)
-                        return r;
-                for (uint32_t j = i + 1; j < p->n_variables; j++) {
-                        const Candidate *a = p->candidates + i, *b = p->candidates + j;
-
-                        if (same_group(a, b) || (a->kind != b->kind && a->rank != b->rank))
-                                continue;
-                        r = coefficient_add(c, i, j, pair_price(p, a, b));
                         if (r < 0)
                                 return r;
                 }
-        }
         return 0;
+}
+
+static int collect_prices(const Placement *p, Coefficients *c) {
+        int r = 0;
+
+        for (uint32_t i = 0; i < p->n_variables && r >= 0; i++)
+                r = coefficient_add(c, i, i, unary_price(p, p->candidates + i));
+        for (unsigned x = 0; x < p->n_ranks && r >= 0; x++) {
+                const PlacementRank *a = p->ranks + x;
+
+                r = collect_pairs(p, PAIR_OWN, a->first_device, a->n_device_candidates, a->first_block,
+                                  a->n_block_candidates, c);
+                for (unsigned y = x + 1; y < p->n_ranks && r >= 0; y++) {
+                        const PlacementRank *b = p->ranks + y;
+
+                        r = collect_pairs(p, PAIR_DEVICES, a->first_device, a->n_device_candidates, b->first_device,
+                                          b->n_device_candidates, c);
+                        if (r >= 0)
+                                r = collect_pairs(p, PAIR_CPUS, a->first_block, a->n_block_candidates, b->first_block,
+                                                  b->n_block_candidates, c);
+                }
+        }
+        return r;
 }
 
 /* A power of two, so that scaling loses nothing; 2^29 leaves room for sums in int32 coefficients. */
@@ -435,7 +461,7 @@ void placement_share(const Placement *p, uint32_t variable, const uint32_t *chos
                 double sum = placement_terms[t].unary ? placement_terms[t].unary(p, c) : 0;
 
                 for (size_t i = 0; placement_terms[t].pair && i < n; i++)
-                        if (!same_group(c, p->candidates + chosen[i]))
+                        if (pair_kind(c, p->candidates + chosen[i]) == placement_terms[t].pair_kind)
                                 sum += share * placement_terms[t].pair(p, c, p->candidates + chosen[i]);
                 terms[t] += placement_term_weight(p, t) * sum;
         }

@@ -14,6 +14,7 @@
 #include "policy/qubo/solver.h"
 
 #define PLACEMENT_TERM_MAX 20
+#define PLACEMENT_RANKS_MAX 256U /* of one host, all jobs together: keeps the model below some million couplings */
 
 typedef enum TermGroup { TERM_RESOURCE, TERM_TIME, TERM_COST, TERM_COMPAT, _TERM_GROUP_MAX } TermGroup;
 extern const char *const term_group_names[]; /* "resource" "time" "cost" "compat" */
@@ -87,13 +88,21 @@ typedef struct Placement {
         char **causes; /* why it is infeasible: one sentence each; empty when it is not */
 } Placement;
 
+typedef enum PairKind { /* which two candidates a pair price is for */
+                        PAIR_NONE,
+                        PAIR_CPUS,    /* CPU sets of two ranks */
+                        PAIR_DEVICES, /* devices of two ranks */
+                        PAIR_OWN,     /* a rank's own devices and CPU set */
+} PairKind;
+
 typedef struct PlacementTerm {
         const char *name; /* "overlap": key of energy.terms; with a capital the key in [Weights] */
         TermGroup group;
-        const char *unit;                                                           /* of the unweighted value */
-        double weight;                                                              /* default */
-        double (*unary)(const Placement *p, const Candidate *c);                    /* may be NULL */
-        double (*pair)(const Placement *p, const Candidate *a, const Candidate *b); /* may be NULL; symmetric */
+        const char *unit;                                        /* of the unweighted value */
+        double weight;                                           /* default */
+        double (*unary)(const Placement *p, const Candidate *c); /* may be NULL */
+        PairKind pair_kind;
+        double (*pair)(const Placement *p, const Candidate *a, const Candidate *b); /* of that kind; symmetric */
         const char *help;
 } PlacementTerm;
 

@@ -228,6 +228,11 @@ static void min_cpus_that_cannot_be_had(void **state) {
         p = fixture_decide(s, &j, 1, "auto");
         assert_false(p->feasible);
         assert_message(p, "8 ranks need at least 160 CPUs (MinCPUs=), 128 can be given");
+        j->ranks[0].count = PLACEMENT_RANKS_MAX + 1;
+        plan_free(p);
+        p = fixture_decide(s, &j, 1, "auto");
+        assert_false(p->feasible);
+        assert_message(p, "257 ranks are asked for, one host's plan takes at most 256");
         wide->ranks[0].min_cpus = 129;
         q = fixture_decide(s, &wide, 1, "auto");
         assert_false(q->feasible);
