@@ -7,6 +7,18 @@
 bats_require_minimum_version 1.5.0
 load helpers
 
+# Captured systems are ten thousand small files: once for all tests here, in memory where there is a place.
+setup_file() {
+        local dir=$BATS_FILE_TMPDIR
+        [ -d /dev/shm ] && [ -w /dev/shm ] && dir=/dev/shm
+        MACHINES=$(mktemp -d "$dir/qsched-machines.XXXXXX")
+        export MACHINES
+}
+
+teardown_file() {
+        rm -rf "$MACHINES"
+}
+
 setup() {
         src=${TOP_SRCDIR:-$build}
         data=$src/tests/data
@@ -36,16 +48,18 @@ ranks() { # count
         printf '[Ranks]\nCount=%d\n' "$1"
 }
 
-# Unpacks a recorded machine; prints its path.
+# Prints the path of a recorded machine, unpacked on first use.
 machine() { # name
         if [ -f "$data/machines/$1.xml" ]; then
                 echo "$data/machines/$1.xml"
                 return
         fi
-        mkdir -p "$D/machines/$1"
-        tar -xjf "$data/machines/$1.tar.bz2" -C "$D/machines/$1" 2>/dev/null || true
+        if [ ! -d "$MACHINES/$1" ]; then
+                mkdir "$MACHINES/$1"
+                tar -xjf "$data/machines/$1.tar.bz2" -C "$MACHINES/$1" 2>/dev/null || true
+        fi
         local cpu
-        cpu=$(find "$D/machines/$1" -path '*/sys/devices/system/cpu' -prune -print | head -n 1)
+        cpu=$(find "$MACHINES/$1" -path '*/sys/devices/system/cpu' -prune -print | head -n 1)
         echo "${cpu%/sys/devices/system/cpu}"
 }
 
