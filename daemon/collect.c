@@ -29,6 +29,9 @@ int collector_new(const Config *config, Collector **ret, char **ret_message) {
         r = collector_reload_machine(c, ret_message);
         if (r < 0)
                 return r;
+        r = collector_check(c, config, ret_message);
+        if (r < 0)
+                return r;
         *ret = TAKE_PTR(c);
         return 0;
 }
@@ -56,6 +59,17 @@ int collector_reload_machine(Collector *c, char **ret_message) {
         topology_free(c->topology);
         c->topology = t;
         return 0;
+}
+
+int collector_check(const Collector *c, const Config *config, char **ret_message) {
+        _cleanup_(snapshot_freep) Snapshot *s = NULL;
+        int r;
+
+        r = snapshot_new(&s);
+        if (r < 0)
+                return r;
+        s->topology = c->topology;
+        return devices_read(s, &config->devices, ret_message);
 }
 
 const Topology *collector_topology(const Collector *c) {

@@ -12,6 +12,8 @@ int collector_new(const Config *config, Collector **ret, char **ret_message); /*
 Collector *collector_free(Collector *c);
 DEFINE_CLEANUP(Collector *, collector_free);
 void collector_set_config(Collector *c, const Config *config);
+/* Are the devices that a configuration describes possible on this machine? */
+int collector_check(const Collector *c, const Config *config, char **ret_message);
 int collector_reload_machine(Collector *c, char **ret_message);
 const Topology *collector_topology(const Collector *c);
 const Cgroups *collector_cgroups(const Collector *c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See jobs.h. A job's files are written under temporary names first and renamed together, NAME.job last: its presence
- * is what makes a job, so a full disk or a crash in between leaves the old job or none, never half of one.
+ * See jobs.h. A job's files are renamed together, NAME.job last: its presence is what makes a job, so a crash in between
+ * leaves the old job or none, never half of one.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -163,17 +163,15 @@ static int rename_temporary(const JobStore *s, const AppliedJob *j) {
         return 0;
 }
 
-int job_store_save(const JobStore *s, const AppliedJob *j, char **ret_message) {
+int job_store_save(const JobStore *s, const AppliedJob *j) {
         int r;
 
         r = write_temporary(s, j);
         if (r >= 0)
                 r = rename_temporary(s, j);
-        if (r >= 0)
-                return 0;
-        remove_files(s, j->job->name, true);
-        return text_fail(r, ret_message, "Job \"%s\" could not be written to %s (%s): nothing was changed",
-                         j->job->name, s->directory, strerror(-r));
+        if (r < 0)
+                remove_files(s, j->job->name, true);
+        return r;
 }
 
 AppliedJob *job_store_find(const JobStore *s, const char *name) {
@@ -205,24 +203,49 @@ static int store_add(JobStore *s, AppliedJob *j) {
         return 0;
 }
 
-int job_store_put(JobStore *s, AppliedJob *j, char **ret_message) {
+int job_store_prepare(const JobStore *s, const AppliedJob *j, char **ret_message) {
+        const AppliedJob *old = job_store_find(s, j->job->name);
+        int r;
+
+        if (old == j || (old && same_job(old, j)))
+                return 0;
+        r = write_temporary(s, j);
+        if (r >= 0)
+                return 1;
+        remove_files(s, j->job->name, true);
+        return text_fail(r, ret_message, "Job \"%s\" could not be written to %s (%s): nothing was changed",
+                         j->job->name, s->directory, strerror(-r));
+}
+
+void job_store_cancel(const JobStore *s, const AppliedJob *j) {
+        remove_files(s, j->job->name, true);
+}
+
+int job_store_commit(JobStore *s, AppliedJob *j) {
         AppliedJob *old = job_store_find(s, j->job->name);
         int r;
 
         if (old == j || (old && same_job(old, j)))
                 return 0;
-        r = job_store_save(s, j, ret_message);
-        if (r < 0)
-                return r;
+        r = rename_temporary(s, j);
         if (!old)
-                return store_add(s, j) < 0 ? -ENOMEM : 1;
+                return store_add(s, j) < 0 ? -ENOMEM : r;
         for (size_t i = 0; i < s->n_jobs; i++)
                 if (s->jobs[i] == old)
                         s->jobs[i] = applied_job_ref(j);
-        j->gone = false;
         old->gone = true;
         applied_job_unref(old);
-        return 1;
+        return r;
+}
+
+int job_store_put(JobStore *s, AppliedJob *j, char **ret_message) {
+        int r, q;
+
+        r = job_store_prepare(s, j, ret_message);
+        if (r <= 0)
+                return r;
+        q = job_store_commit(s, j);
+        return q < 0 ? q : r;
 }
 
 void job_store_drop(JobStore *s, AppliedJob *j) {
@@ -280,6 +303,29 @@ static int is_job_file(const struct dirent *d) {
         return dot && dot != d->d_name && streq(dot, ".job");
 }
 
+/* Left by an order that the daemon's end cut off: the journal undoes what was changed for it. */
+static int is_temporary(const struct dirent *d) {
+        const char *dot = strrchr(d->d_name, '.');
+
+        return dot && dot != d->d_name && streq(dot, ".new");
+}
+
+static void remove_temporaries(const JobStore *s, char ***messages) {
+        struct dirent **files = NULL;
+        int n = scandir(s->directory, &files, is_temporary, alphasort);
+
+        for (int i = 0; i < n; i++) {
+                _cleanup_free_ char *path = path_join(s->directory, files[i]->d_name);
+
+                if (path && unlink(path) >= 0)
+                        (void) strv_extendf(messages,
+                                            "An order that was not finished when the daemon ended was dropped: %s",
+                                            files[i]->d_name);
+                free(files[i]);
+        }
+        free(files);
+}
+
 static void set_aside(const JobStore *s, const char *name, const char *why, char ***messages) {
         _cleanup_free_ char *path = NULL, *bad = NULL;
 
@@ -304,6 +350,7 @@ int job_store_open(const char *state, char ***messages, JobStore **ret) {
         r = mkdir_parents(s->directory, 0700);
         if (r < 0)
                 return r;
+        remove_temporaries(s, messages);
         n = scandir(s->directory, &files, is_job_file, alphasort);
         if (n < 0)
                 return -errno;

@@ -41,9 +41,13 @@ int job_store_open(const char *state, char ***messages, JobStore **ret);
 JobStore *job_store_free(JobStore *s);
 DEFINE_CLEANUP(JobStore *, job_store_free);
 AppliedJob *job_store_find(const JobStore *s, const char *name);
-/* Writes first, then replaces the job of the same name. 1 written, 0 the same is in force already (the store keeps
- * what it has). On failure nothing has changed. */
-int job_store_put(JobStore *s, AppliedJob *j, char **ret_message);
-int job_store_save(const JobStore *s, const AppliedJob *j, char **ret_message); /* again, after its processes changed */
+/* An order in two steps, so that what is in force and what is on disk agree whenever the daemon ends: prepare writes
+ * under temporary names (a full disk shows here; 1 written, 0 the same is in force already), commit renames and puts
+ * the job in force in the place of its namesake, cancel removes what was prepared. */
+int job_store_prepare(const JobStore *s, const AppliedJob *j, char **ret_message);
+int job_store_commit(JobStore *s, AppliedJob *j);
+void job_store_cancel(const JobStore *s, const AppliedJob *j);
+int job_store_put(JobStore *s, AppliedJob *j, char **ret_message); /* both steps */
+int job_store_save(const JobStore *s, const AppliedJob *j);        /* again, after its processes changed */
 void job_store_drop(JobStore *s, AppliedJob *j);
 bool job_name_valid(const char *name); /* fit for a file name and a D-Bus object */

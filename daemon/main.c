@@ -37,10 +37,13 @@ static int print_config(const char *config, const char *devices) {
 
 static int check_config(const char *config, const char *devices) {
         _cleanup_(config_freep) Config *c = NULL;
+        _cleanup_(collector_freep) Collector *collector = NULL; /* goes first: it borrows */
         _cleanup_free_ char *message = NULL;
         int r;
 
         r = config_load(config, devices, &c, &message);
+        if (r >= 0)
+                r = collector_new(c, &collector, &message);
         if (r < 0)
                 log_error("%s", message ? message : strerror(-r));
         return r;

@@ -337,18 +337,34 @@ static int unknown_job(const Manager *m, const char *name, char **ret_message) {
         return text_fail(-ENOENT, ret_message, "There is no job \"%s\"; applied are: %s", name, known);
 }
 
-/* Journal entries whose job is not applied any more (its file was lost) go with "all". */
-static int revert_rest(Manager *m, Outcome *outcome) {
+static bool journal_knows(const Manager *m, const char *job) {
+        const UndoEntry *entries;
+        size_t n;
+
+        entries = undo_entries(m->undo, &n);
+        for (size_t i = 0; i < n; i++)
+                if (streq(strempty(entries[i].job), job))
+                        return true;
+        return false;
+}
+
+/* Journal entries whose job is not applied (its file was lost): those of one job, or what "all" leaves. */
+static int revert_rest(Manager *m, const char *job, json_t *names, Outcome *outcome) {
         Outcome one = {};
         int r;
 
-        r = enforce_revert(m->enforcer, NULL, &one);
+        r = enforce_revert(m->enforcer, job, &one);
         manager_log_outcome(m, &one, "revert");
         if (r >= 0)
                 r = outcome_absorb(outcome, &one);
         outcome_done(&one);
-        m->plan = r < 0 ? m->plan : plan_free(m->plan);
-        return r;
+        if (r < 0)
+                return r;
+        if (job)
+                (void) json_array_append_new(names, json_string(job));
+        else
+                m->plan = plan_free(m->plan);
+        return 0;
 }
 
 static int revert_jobs(Manager *m, const Caller *c, const char *job, json_t *names, Outcome *outcome,
@@ -373,13 +389,14 @@ static int revert_jobs(Manager *m, const Caller *c, const char *job, json_t *nam
                                          strerror(-r));
         }
         if (job && !found)
-                return unknown_job(m, job, ret_message);
+                return c->authorised && journal_knows(m, job) ? revert_rest(m, job, names, outcome)
+                                                              : unknown_job(m, job, ret_message);
         if (denied && json_array_size(names) == 0)
                 return text_fail(-EACCES, ret_message,
                                  "Reverting %s%s needs authority: it was applied by somebody else, or places "
                                  "somebody else's processes",
                                  job ? "job " : "these jobs", strempty(job));
-        return !job && c->authorised ? revert_rest(m, outcome) : 0;
+        return !job && c->authorised ? revert_rest(m, NULL, names, outcome) : 0;
 }
 
 int manager_revert(Manager *m, const Caller *c, const char *job, json_t **ret, char **ret_message) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes of a solve. The order is what keeps an order whole: the jobs are written to the state directory first (a
- * full disk changes nothing), then the kernel is changed through the undo journal, then the plan is in force. When
- * nothing could be changed, the jobs are taken back.
+ * What comes of a solve. The sequence is what keeps an order whole: the jobs are written to the state directory under
+ * temporary names (a full disk changes nothing), the kernel is changed through the undo journal, then the jobs and the
+ * plan are in force. An end of the daemon in between leaves the jobs as they were, and the journal undoes the rest.
  */
 #include <errno.h>
 
@@ -19,14 +19,32 @@ static void tell_applied(Manager *m, const Request *q, const Outcome *o) {
                                 m->observers[k].applied(m->observers[k].userdata, jobs[i]->job->name, m->plan, o);
 }
 
-static int put_jobs(Manager *m, Request *q, char **ret_message) {
-        for (size_t i = 0; i < q->n_jobs; i++) {
-                int r = job_store_put(m->jobs, q->jobs[i], ret_message);
+static void cancel_jobs(Manager *m, Request *q) {
+        for (size_t i = 0; i < q->n_jobs; i++)
+                job_store_cancel(m->jobs, q->jobs[i]);
+}
 
-                if (r < 0) /* the ones before stay: they are valid orders, and the next tick brings them in force */
+static int prepare_jobs(Manager *m, Request *q, char **ret_message) {
+        for (size_t i = 0; i < q->n_jobs; i++) {
+                int r = job_store_prepare(m->jobs, q->jobs[i], ret_message);
+
+                if (r < 0) {
+                        cancel_jobs(m, q);
                         return r;
+                }
         }
         return 0;
+}
+
+/* The kernel has been changed: what cannot be kept on disk is in force all the same, until the daemon ends. */
+static void commit_jobs(Manager *m, Request *q) {
+        for (size_t i = 0; i < q->n_jobs; i++) {
+                int r = job_store_commit(m->jobs, q->jobs[i]);
+
+                if (r < 0)
+                        (void) log_warning_errno(r, "Job %s is in force, but will not be after a restart: %m",
+                                                 q->jobs[i]->job->name);
+        }
 }
 
 static const PlanTask *plan_of_process(const Plan *p, Process process) {
@@ -90,19 +108,6 @@ static int finish_json(const Plan *plan, const Outcome *o, const char *group, js
         return 0;
 }
 
-/* Jobs that were put in force for a change that then could not be made are taken back. */
-static void unput_jobs(Manager *m, Request *q, AppliedJob **before) {
-        for (size_t i = 0; i < q->n_jobs; i++) {
-                AppliedJob *now = job_store_find(m->jobs, q->jobs[i]->job->name);
-
-                if (now && now != before[i] && before[i]) {
-                        if (job_store_put(m->jobs, before[i], NULL) < 0)
-                                log_warning("Job \"%s\" could not be set back to what it was", now->job->name);
-                } else if (now && !before[i])
-                        job_store_drop(m->jobs, now);
-        }
-}
-
 static const char *why(const Request *q) {
         static const char *const words[] = {
                 [REQUEST_APPLY] = "apply", [REQUEST_RUN] = "run", [REQUEST_TICK] = "re-plan"
@@ -111,44 +116,41 @@ static const char *why(const Request *q) {
         return words[q->kind];
 }
 
+/* The change stands: remember what it was made for. */
+static int settle(Manager *m, Request *q, Solve *s, const Outcome *o, const char *group, json_t **ret) {
+        int r;
+
+        commit_jobs(m, q);
+        if (q->kind == REQUEST_RUN)
+                manager_watch_run(m, q->process);
+        if (o->n_written > 0)
+                m->hold_until = now_monotonic() + m->config->hold_off_usec;
+        scope_planned(m, q->scope, s->snapshot, q->all, q->n_all);
+        r = finish_json(s->plan, o, group, ret);
+        manager_set_plan(m, TAKE_PTR(s->plan), q->scope);
+        if (q->kind != REQUEST_TICK || o->n_written > 0)
+                tell_applied(m, q, o);
+        return r;
+}
+
 static int enact(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_message) {
-        _cleanup_free_ AppliedJob **before = calloc(q->n_jobs + 1, sizeof(*before));
         _cleanup_free_ char *group = NULL;
         Outcome outcome = {};
         int r;
 
-        if (!before)
-                return -ENOMEM;
-        for (size_t i = 0; i < q->n_jobs; i++) {
-                before[i] = job_store_find(m->jobs, q->jobs[i]->job->name);
-                if (before[i])
-                        applied_job_ref(before[i]);
-        }
-        if (q->kind == REQUEST_RUN)
-                manager_watch_run(m, q->process);
-        r = put_jobs(m, q, ret_message);
-        if (r >= 0) {
-                r = change_kernel(m, q, s, &group, &outcome);
-                if (r < 0)
-                        (void) text_fail(r, ret_message, "Nothing could be changed: %s",
-                                         r == -ESRCH ? "the process is gone" : strerror(-r));
-        }
+        r = prepare_jobs(m, q, ret_message);
         if (r < 0)
-                unput_jobs(m, q, before);
-        for (size_t i = 0; i < q->n_jobs; i++)
-                applied_job_unref(before[i]);
+                return r;
+        r = change_kernel(m, q, s, &group, &outcome);
         manager_log_outcome(m, &outcome, why(q));
         if (r >= 0)
                 r = manager_take_outcome(m, &outcome);
-        if (r >= 0) {
-                if (q->kind == REQUEST_TICK || outcome.n_written > 0)
-                        m->hold_until = now_monotonic() + (outcome.n_written > 0 ? m->config->hold_off_usec : 0);
-                scope_planned(m, q->scope, s->snapshot, q->all, q->n_all);
-                r = finish_json(s->plan, &outcome, group, ret);
-                manager_set_plan(m, TAKE_PTR(s->plan), q->scope);
-                if (q->kind != REQUEST_TICK || outcome.n_written > 0)
-                        tell_applied(m, q, &outcome);
-        }
+        if (r < 0) {
+                cancel_jobs(m, q);
+                (void) text_fail(r, ret_message, "Nothing could be changed: %s",
+                                 r == -ESRCH ? "the process is gone" : strerror(-r));
+        } else
+                r = settle(m, q, s, &outcome, group, ret);
         outcome_done(&outcome);
         return r;
 }

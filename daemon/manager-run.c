@@ -31,7 +31,7 @@ void manager_end_runs(Manager *m) {
                         r = manager_revert_job(m, j, "its last process ended", &outcome);
                         outcome_done(&outcome);
                 } else
-                        r = job_store_save(m->jobs, j, NULL);
+                        r = job_store_save(m->jobs, j);
                 if (r < 0)
                         (void) log_warning_errno(r, "Failed to let go of what ended in job %s: %m", j->job->name);
         }

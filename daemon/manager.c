@@ -381,6 +381,8 @@ int manager_reload(Manager *m, char **ret_message) {
         int r, level;
 
         r = config_load(m->paths.config, m->paths.devices, &config, ret_message);
+        if (r >= 0)
+                r = collector_check(m->collector, config, ret_message);
         if (r < 0)
                 return r;
         old = m->config;

@@ -80,6 +80,12 @@ two_placed() {
         [[ $output = *"qschedd.conf:3"* ]]
         run qschedd --config "$D/qschedd.conf" --check-config
         [ "$status" -eq 1 ]
+        : >"$D/qschedd.conf"
+        printf '[Device npu0]\nKind=ascend\nNUMANode=77\n' >"$D/devices"
+        run qschedd --config "$D/qschedd.conf" --devices "$D/devices"
+        echo "$output"
+        [ "$status" -eq 1 ]
+        [[ $output = *"devices:3"* ]]
 }
 
 @test "SIGHUP with a bad configuration: the old one stays in force" {
@@ -88,6 +94,9 @@ two_placed() {
         kill -HUP "$qschedd"
         wait_until 5 grep -q 'old one stays in force' "$D/qschedd.log"
         [ "$(status | jq .interval_us)" = 300000 ]
+        printf '[Daemon]\nInterval=400ms\n[Device npu0]\nKind=ascend\nNUMANode=77\n' >"$D/qschedd.conf"
+        kill -HUP "$qschedd"
+        wait_until 5 eval '[ "$(grep -c "old one stays in force" "$D/qschedd.log")" = 2 ]'
         printf '[Daemon]\nInterval=400ms\n' >"$D/qschedd.conf"
         kill -HUP "$qschedd"
         wait_until 5 grep -q 'was read again' "$D/qschedd.log"
@@ -301,6 +310,35 @@ two_placed() {
         wait_until 5 eval '[ "$(status | jq ".jobs[0].matched")" = 2 ]'
         [ "$(apply "$(job one "${workers[@]}")" | written)" = 0 ]
         call Revert s ""
+        [ "$(masks "$last")" = "$before" ]
+}
+
+@test "kill -9 between the changes of an order: a start undoes them, and the order is dropped" {
+        need_cpus 2
+        start_qschedd
+        before=$(all_cpus)
+        two_placed
+        stop_qschedd KILL
+        # as it would be without the end of the order: no commit mark, the job under its temporary name
+        sed -i '/"t":"commit"/d' "$D/run/undo.journal"
+        mv "$D/state/jobs/one.job" "$D/state/jobs/one.job.new"
+        start_qschedd
+        [ "$(masks "$last")" = "$before" ]
+        [ "$(masks "${workers[0]}")" = "$before" ]
+        sleep 1
+        [ "$(masks "$last")" = "$before" ]
+        [ "$(status | jq '.jobs | length')" = 0 ]
+}
+
+@test "a job whose file was lost can still be put back by name" {
+        need_cpus 2
+        start_qschedd
+        before=$(all_cpus)
+        two_placed
+        stop_qschedd KILL
+        rm "$D/state/jobs/one.job"
+        start_qschedd
+        [ "$(call Revert s one | jq -r '.jobs[0]')" = one ]
         [ "$(masks "$last")" = "$before" ]
 }
 

@@ -177,6 +177,28 @@ static void a_failed_write_changes_nothing(void **unused) {
         job_store_free(s);
 }
 
+static void an_order_cut_off_is_dropped(void **unused) {
+        _cleanup_(applied_job_unrefp) AppliedJob *a = job("alpha", 70, NULL, 0, false),
+                                                 *b = job("alpha", 71, NULL, 0, false),
+                                                 *c = job("gamma", 71, "0 1\n1 0\n", 0, false);
+        _cleanup_(strv_freep) char **messages = NULL;
+        JobStore *s = store_open(NULL);
+
+        assert_int_equal(job_store_put(s, a, NULL), 1);
+        assert_int_equal(job_store_prepare(s, b, NULL), 1);
+        assert_int_equal(job_store_prepare(s, c, NULL), 1);
+        job_store_free(s);
+        s = store_open(&messages);
+        assert_int_equal(s->n_jobs, 1);
+        assert_int_equal(s->jobs[0]->job->priority, 70);
+        assert_true(strv_length(messages) >= 2);
+        assert_false(there("gamma.matrix.new"));
+        assert_int_equal(job_store_prepare(s, c, NULL), 1);
+        job_store_cancel(s, c);
+        assert_false(there("gamma.job.new"));
+        job_store_free(s);
+}
+
 static void names_are_fit_for_files(void **unused) {
         static const char *const good[] = { "train", "a.b", "x@y", "UPPER_1", "run-77" };
         static const char *const bad[] = {
@@ -197,6 +219,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(a_replaced_matrix_goes, setup, teardown),
                 cmocka_unit_test_setup_teardown(bad_files_are_set_aside, setup, teardown),
                 cmocka_unit_test_setup_teardown(a_failed_write_changes_nothing, setup, teardown),
+                cmocka_unit_test_setup_teardown(an_order_cut_off_is_dropped, setup, teardown),
                 cmocka_unit_test(names_are_fit_for_files),
         };
 
