@@ -2,8 +2,7 @@
 /* The undo journal's parser: any text gives entries that are whole, and counts the rest. */
 #include "common/macro.h"
 #include "daemon/undo.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         _cleanup_(undo_freep) Undo *u = NULL;
@@ -15,14 +14,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 return 0;
         e = undo_entries(u, &n);
         for (size_t i = 0; i < n; i++) {
-                if (!e[i].job || e[i].type >= _UNDO_MAX)
-                        abort();
-                if (e[i].type == UNDO_AFFINITY &&
-                    (e[i].tid <= 0 || bitset_isempty(&e[i].old) || bitset_isempty(&e[i].new) ||
-                     undo_find_tid(u, e[i].tid, e[i].tid_start) != &e[i]))
-                        abort();
-                if (e[i].type != UNDO_AFFINITY && (!e[i].new_path || e[i].new_path[0] != '/'))
-                        abort();
+                must(e[i].job && e[i].type < _UNDO_MAX);
+                if (e[i].type == UNDO_AFFINITY) {
+                        must(e[i].tid > 0 && !bitset_isempty(&e[i].old) && !bitset_isempty(&e[i].new));
+                        must(undo_find_tid(u, e[i].tid, e[i].tid_start) == &e[i]);
+                } else
+                        must(e[i].new_path && e[i].new_path[0] == '/');
         }
         return 0;
 }
