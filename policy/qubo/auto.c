@@ -10,10 +10,9 @@
 #include "policy/qubo/frame.h"
 
 #define FIRST_SWEEPS 200U
-#define SHARE_FIRST 4U  /* of the time: annealing, at most */
-#define SHARE_PROBE 10U /* branch and bound, to see how far it gets */
-#define SHARE_PROOF 2U  /* branch and bound, if it got far enough */
-#define FAR_ENOUGH 0.05
+#define SHARE_FIRST 4U /* of the time: annealing, at most */
+#define SHARE_PROBE 8U /* branch and bound, to see how far it gets */
+#define SHARE_PROOF 2U /* branch and bound, if it got far enough */
 
 /* Variables times nodes: a node costs some nanoseconds a variable, so this is some tenths of a second. */
 #define DEFAULT_WORK 50000000U
@@ -35,11 +34,10 @@ static int anneal(Auto *a, Limit *l, uint64_t sweeps) {
         return r;
 }
 
-static int prove(Auto *a, Limit *l, uint64_t max_nodes, double *progress) {
-        int64_t before = a->best.energy, bound = a->r->lower_bound;
-        int r = exact_search(a->f, l, max_nodes, &a->best, a->r, progress);
+static int prove(Auto *a, Limit *probe, Limit *whole, uint64_t max_nodes) {
+        int64_t before = a->best.energy;
+        int r = exact_search(a->f, probe, whole, max_nodes, &a->best, a->r);
 
-        a->r->lower_bound = MAX(a->r->lower_bound, bound);
         if (a->best.energy < before || a->r->proved)
                 a->r->solver = "exact";
         return r;
@@ -48,30 +46,24 @@ static int prove(Auto *a, Limit *l, uint64_t max_nodes, double *progress) {
 /* By counts alone. */
 static int solve_counted(Auto *a, uint64_t sweeps) {
         const Qubo *q = a->f->q;
-        double progress;
         int r;
 
         r = anneal(a, &a->limit, sweeps > 0 ? sweeps : sa_default_sweeps(q));
         if (r < 0 || !solver_exact.fits(q) || limit_hit(&a->limit))
                 return r;
-        return prove(a, &a->limit, sweeps > 0 ? sweeps : 1 + DEFAULT_WORK / (q->n + 1), &progress);
+        return prove(a, NULL, &a->limit, sweeps > 0 ? sweeps : 1 + DEFAULT_WORK / (q->n + 1));
 }
 
 static int solve_timed(Auto *a) {
         uint64_t left = limit_left(&a->limit);
-        double progress = 0;
-        Limit part;
+        Limit first = limit_within(&a->limit, left / SHARE_FIRST), probe, proof;
         int r;
 
-        part = limit_within(&a->limit, left / SHARE_FIRST);
-        r = anneal(a, &part, a->f->q->n < 2048 ? FIRST_SWEEPS : 0);
-        if (r >= 0 && solver_exact.fits(a->f->q)) {
-                part = limit_within(&a->limit, left / SHARE_PROBE);
-                r = prove(a, &part, 0, &progress);
-                if (r >= 0 && !a->r->proved && progress >= FAR_ENOUGH) {
-                        part = limit_within(&a->limit, left / SHARE_PROOF);
-                        r = prove(a, &part, 0, &progress);
-                }
+        r = anneal(a, &first, FIRST_SWEEPS);
+        if (r >= 0 && solver_exact.fits(a->f->q) && !limit_hit(&a->limit)) {
+                probe = limit_within(&a->limit, left / SHARE_PROBE);
+                proof = limit_within(&a->limit, left / SHARE_PROOF);
+                r = prove(a, &probe, &proof, 0);
         }
         if (r >= 0 && !a->r->proved && !limit_hit(&a->limit))
                 r = anneal(a, &a->limit, 0);

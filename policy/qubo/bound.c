@@ -31,6 +31,13 @@ typedef struct Assignment {
         uint32_t n_rows, n_columns;
 } Assignment;
 
+/* The couplings of one choice to one other item: entries [from, to) of its row. */
+typedef struct Segment {
+        uint32_t item, component;
+        size_t from, to;
+        int64_t least;
+} Segment;
+
 typedef struct Slots {
         uint32_t n_slots, n_components;
         uint32_t *slot;      /* by variable, or SLOT_NONE */
@@ -39,10 +46,10 @@ typedef struct Slots {
         Component *components;
         uint32_t *items; /* of all components */
         Assignment work;
-        int32_t *row; /* by variable: the couplings of the one that is looked at */
-        int64_t *least; /* by item */
-        bool *dead;     /* by variable: held, nothing better can come */
-        uint64_t steps;
+        Segment *segments; /* room for those of one row */
+        int64_t *least;    /* by item */
+        uint32_t *alive;   /* by item: its choices that are not dead */
+        bool *dead;        /* by variable: held, nothing better can come */
 } Slots;
 
 static void assignment_done(Assignment *w) {
@@ -257,7 +264,8 @@ Slots *slots_free(Slots *slots) {
         free(slots->component);
         free(slots->components);
         free(slots->items);
-        free(slots->row);
+        free(slots->segments);
+        free(slots->alive);
         free(slots->least);
         free(slots->dead);
         assignment_done(&slots->work);
@@ -280,11 +288,12 @@ int slots_new(const Search *s, int64_t root_bound, Slots **ret) {
         slots->component = calloc(items, sizeof(*slots->component));
         slots->components = calloc(items, sizeof(*slots->components));
         slots->items = calloc(2 * items, sizeof(*slots->items));
-        slots->row = calloc(n, sizeof(*slots->row));
+        slots->segments = calloc(items, sizeof(*slots->segments));
+        slots->alive = calloc(items, sizeof(*slots->alive));
         slots->least = calloc(items, sizeof(*slots->least));
         slots->dead = calloc(n, sizeof(*slots->dead));
-        if (slots->slot && slots->column && slots->component && slots->components && slots->items && slots->row &&
-            slots->least && slots->dead) {
+        if (slots->slot && slots->column && slots->component && slots->components && slots->items &&
+            slots->segments && slots->alive && slots->least && slots->dead) {
                 memset(slots->slot, 0xff, n * sizeof(*slots->slot));
                 r = gather(s, slots, root_bound);
         }
@@ -295,103 +304,113 @@ int slots_new(const Search *s, int64_t root_bound, Slots **ret) {
         return r;
 }
 
-/* One group as a row of the assignment; returns its least, COST_NEVER if it has nothing left, and whether all of its
- * choices cost the same (then it need not be a row). */
-static int64_t fill_row(Slots *slots, const Search *s, uint32_t b, uint32_t taken, bool *flat) {
+/* Looks through the entries of one other item from k on; true: what they cost is not the same for all of its choices.
+ * seg->least is COST_NEVER if no choice is left. */
+static bool segment_read(const Slots *slots, const Search *s, size_t k, size_t row_end, uint32_t taken, Segment *seg) {
         const Frame *f = s->f;
+        const Qubo *q = f->q;
+        uint32_t b = f->item_of[q->col[k]], end = f->first[b] + f->size[b], left = slots->alive[b], seen = 0;
+        int64_t low = COST_NEVER, high = -COST_NEVER;
+
+        *seg = (Segment) { .item = b, .component = slots->component[b], .from = k };
+        for (; k < row_end && q->col[k] < end; k++) {
+                uint32_t v = q->col[k];
+
+                if (slots->dead[v])
+                        continue;
+                if (seg->component != SLOT_NONE && slots->column[v] == taken) {
+                        left--;
+                        continue;
+                }
+                seen++;
+                low = MIN(low, q->val[k]);
+                high = MAX(high, q->val[k]);
+        }
+        if (seen < left || f->optional[b]) {
+                low = MIN(low, 0);
+                high = MAX(high, 0);
+        }
+        seg->to = k;
+        seg->least = low;
+        return low < high;
+}
+
+/* The assignment's next row: a segment's item, whose choices cost nothing where there is no entry. */
+static void add_row(Slots *slots, const Search *s, const Segment *seg, uint32_t taken) {
+        const Frame *f = s->f;
+        const Qubo *q = f->q;
         Assignment *w = &slots->work;
-        int64_t *cost = w->cost + (size_t) w->n_rows * w->n_columns, low = COST_NEVER, high = -COST_NEVER;
+        int64_t *cost = w->cost + (size_t) w->n_rows++ * w->n_columns;
 
         for (uint32_t j = 0; j < w->n_columns; j++)
                 cost[j] = COST_NEVER;
-        for (uint32_t v = f->first[b]; v < f->first[b] + f->size[b]; v++) {
-                int64_t c = slots->row[v];
-
-                if (slots->dead[v] || slots->column[v] == taken)
-                        continue;
-                cost[slots->column[v]] = MIN(cost[slots->column[v]], c);
-                low = MIN(low, c);
-                high = MAX(high, c);
-        }
-        *flat = low >= high;
-        return low;
+        for (uint32_t v = f->first[seg->item]; v < f->first[seg->item] + f->size[seg->item]; v++)
+                if (!slots->dead[v])
+                        cost[slots->column[v]] = 0;
+        for (size_t k = seg->from; k < seg->to; k++)
+                if (!slots->dead[q->col[k]])
+                        cost[slots->column[q->col[k]]] = q->val[k];
+        if (taken != SLOT_NONE)
+                cost[taken] = COST_NEVER;
 }
 
-/* What the unassigned items of a component add to u at least. */
-static int64_t component_adds(Slots *slots, const Search *s, uint32_t c, uint32_t a, uint32_t u) {
-        const Component *comp = &slots->components[c];
-        uint32_t taken = slots->component[a] == c ? slots->column[u] : SLOT_NONE;
-        int64_t sum = 0, last = 0;
+/* The least that the items of all segments of one component add; takes them off the list. */
+static int64_t component_adds(Slots *slots, Search *s, uint32_t *n, uint32_t taken) {
+        uint32_t c = slots->segments[0].component, kept = 0, rows = 0;
+        int64_t least = slots->segments[0].least;
 
         slots->work.n_rows = 0;
-        slots->work.n_columns = comp->n_columns;
-        for (uint32_t i = 0; i < comp->n_items; i++) {
-                uint32_t b = comp->items[i];
-                bool flat;
-                int64_t least;
+        slots->work.n_columns = slots->components[c].n_columns;
+        for (uint32_t i = 0; i < *n; i++) {
+                Segment seg = slots->segments[i];
 
-                if (b == a || s->assigned[b])
+                if (seg.component != c) {
+                        slots->segments[kept++] = seg;
                         continue;
-                least = fill_row(slots, s, b, taken, &flat);
-                if (least == COST_NEVER)
-                        return COST_NEVER;
-                slots->steps += s->f->size[b];
-                if (flat)
-                        sum += least;
-                else {
-                        slots->work.n_rows++;
-                        last = least;
                 }
+                add_row(slots, s, &seg, taken);
+                rows++;
         }
-        if (slots->work.n_rows <= 1)
-                return sum + last;
-        slots->steps += (uint64_t) slots->work.n_rows * slots->work.n_rows * comp->n_columns / 2;
-        last = assignment_solve(&slots->work);
-        return last == COST_NEVER ? COST_NEVER : sum + last;
-}
-
-/* What items outside of all components add to u at least. */
-static int64_t others_add(const Slots *slots, const Search *s, uint32_t u) {
-        const Frame *f = s->f;
-        const Qubo *q = f->q;
-        int64_t sum = 0;
-
-        for (size_t k = q->row[u]; k < q->row[u + 1];) {
-                uint32_t b = f->item_of[q->col[k]], end = f->first[b] + f->size[b];
-                int64_t low = COST_NEVER;
-
-                while (k < q->row[u + 1] && q->col[k] < end)
-                        k++;
-                if (s->assigned[b] || slots->component[b] != SLOT_NONE)
-                        continue;
-                for (uint32_t v = f->first[b]; v < end; v++)
-                        if (!slots->dead[v])
-                                low = MIN(low, slots->row[v]);
-                if (f->optional[b])
-                        low = MIN(low, 0);
-                else if (low == COST_NEVER)
-                        return COST_NEVER;
-                sum += low;
-        }
-        return sum;
+        *n = kept;
+        if (rows == 1)
+                return least;
+        s->steps += (uint64_t) rows * rows * slots->work.n_columns / 2;
+        return assignment_solve(&slots->work);
 }
 
 /* Twice the least cost of u, or COST_NEVER. */
-static int64_t choice_cost(Slots *slots, const Search *s, uint32_t a, uint32_t u) {
-        const Qubo *q = s->f->q;
-        int64_t sum = s->now[u], add;
+static int64_t choice_cost(Slots *slots, Search *s, uint32_t a, uint32_t u) {
+        const Frame *f = s->f;
+        const Qubo *q = f->q;
+        uint32_t own = slots->component[a], n = 0;
+        size_t row_end = q->row[u + 1];
+        int64_t sum = s->now[u];
+        Segment seg;
 
-        for (size_t k = q->row[u]; k < q->row[u + 1]; k++)
-                slots->row[q->col[k]] = q->val[k];
-        add = others_add(slots, s, u);
-        for (uint32_t c = 0; c < slots->n_components && add != COST_NEVER; c++) {
-                sum += add;
-                add = component_adds(slots, s, c, a, u);
+        for (size_t k = q->row[u]; k < row_end; k = seg.to) {
+                uint32_t b = f->item_of[q->col[k]];
+                bool varies = segment_read(slots, s, k, row_end,
+                                           slots->component[b] == own ? slots->column[u] : SLOT_NONE, &seg);
+
+                if (s->assigned[b])
+                        continue;
+                if (seg.least == COST_NEVER)
+                        return COST_NEVER;
+                if (varies && seg.component != SLOT_NONE)
+                        slots->segments[n++] = seg;
+                else
+                        sum += seg.least;
         }
-        for (size_t k = q->row[u]; k < q->row[u + 1]; k++)
-                slots->row[q->col[k]] = 0;
-        slots->steps += q->row[u + 1] - q->row[u];
-        return add == COST_NEVER ? COST_NEVER : sum + add;
+        s->steps += row_end - q->row[u];
+        while (n > 0) {
+                int64_t add = component_adds(slots, s, &n,
+                                             slots->segments[0].component == own ? slots->column[u] : SLOT_NONE);
+
+                if (add == COST_NEVER)
+                        return COST_NEVER;
+                sum += add;
+        }
+        return sum;
 }
 
 /* The plain bound, by item; marks the choices that it rules out. */
@@ -406,9 +425,13 @@ static int64_t mark_dead(Slots *slots, Search *s) {
                 if (!s->assigned[a])
                         bound += slots->least[a];
         }
-        for (uint32_t a = 0; a < f->n_items; a++)
-                for (uint32_t v = f->first[a]; v < f->first[a] + f->size[a]; v++)
+        for (uint32_t a = 0; a < f->n_items; a++) {
+                slots->alive[a] = 0;
+                for (uint32_t v = f->first[a]; v < f->first[a] + f->size[a]; v++) {
                         slots->dead[v] = hopeless(s, bound - slots->least[a] + s->now[v] + s->later[v]);
+                        slots->alive[a] += !slots->dead[v];
+                }
+        }
         return bound;
 }
 
@@ -445,7 +468,7 @@ static int64_t reduce_component(Slots *slots, Search *s, const Component *comp) 
                         cost[slots->column[v]] = MIN(cost[slots->column[v]], s->child[v]);
                 w->n_rows++;
         }
-        slots->steps += (uint64_t) w->n_rows * w->n_rows * w->n_columns;
+        s->steps += (uint64_t) w->n_rows * w->n_rows * w->n_columns;
         total = assignment_solve(w);
         if (total == COST_NEVER)
                 return COST_NEVER;
@@ -461,37 +484,68 @@ static int64_t reduce_component(Slots *slots, Search *s, const Component *comp) 
         return total;
 }
 
-int64_t slots_bound(Slots *slots, Search *s) {
+/* Costs of all choices that are not dead, into child[]; false: there was no time for it. */
+static bool price_choices(Slots *slots, Search *s) {
         const Frame *f = s->f;
-        int64_t bound = s->fixed, part, plain = mark_dead(slots, s);
 
-        slots->steps = f->q->n;
-        for (uint32_t a = 0; a < f->n_items; a++)
+        for (uint32_t a = 0; a < f->n_items; a++) {
+                uint64_t before = s->steps;
+
                 for (uint32_t v = f->first[a]; v < f->first[a] + f->size[a] && !s->assigned[a]; v++) {
                         s->child[v] = slots->dead[v] ? COST_NEVER : choice_cost(slots, s, a, v);
-                        slots->dead[v] = s->child[v] == COST_NEVER;
+                        if (s->child[v] == COST_NEVER && !slots->dead[v]) {
+                                slots->dead[v] = true;
+                                slots->alive[a]--;
+                        }
                 }
+                if (limit_work(s->limit, s->steps - before))
+                        return false;
+        }
+        return true;
+}
+
+/* Takes what every item adds at least off child[]; returns the sum, COST_NEVER if something fits nowhere. */
+static int64_t reduce(Slots *slots, Search *s) {
+        const Frame *f = s->f;
+        int64_t sum = 0, part;
+
         for (uint32_t a = 0; a < f->n_items; a++) {
                 if (s->assigned[a] || slots->component[a] != SLOT_NONE)
                         continue;
                 part = reduce_item(s, a);
                 if (part == COST_NEVER)
-                        return BOUND_DEAD;
-                bound += part;
+                        return COST_NEVER;
+                sum += part;
         }
         for (uint32_t c = 0; c < slots->n_components; c++) {
                 part = reduce_component(slots, s, &slots->components[c]);
                 if (part == COST_NEVER)
+                        return COST_NEVER;
+                sum += part;
+        }
+        return sum;
+}
+
+int64_t slots_bound(Slots *slots, Search *s) {
+        const Frame *f = s->f;
+        int64_t plain = mark_dead(slots, s), bound = 0;
+        bool priced = price_choices(slots, s);
+
+        if (priced) {
+                bound = reduce(slots, s);
+                if (bound == COST_NEVER)
                         return BOUND_DEAD;
-                bound += part;
+                bound += s->fixed;
         }
         for (uint32_t a = 0; a < f->n_items; a++) {
-                s->nothing[a] += bound;
-                for (uint32_t v = f->first[a]; v < f->first[a] + f->size[a] && !s->assigned[a]; v++)
-                        s->child[v] = slots->dead[v] ? BOUND_DEAD
-                                                     : MAX(bound + s->child[v],
-                                                           plain - slots->least[a] + s->now[v] + s->later[v]);
+                s->nothing[a] = priced ? s->nothing[a] + bound : plain - slots->least[a];
+                for (uint32_t v = f->first[a]; v < f->first[a] + f->size[a] && !s->assigned[a]; v++) {
+                        int64_t child = plain - slots->least[a] + s->now[v] + s->later[v];
+
+                        s->child[v] = priced && slots->dead[v] ? BOUND_DEAD
+                                      : priced                 ? MAX(child, bound + s->child[v])
+                                                               : child;
+                }
         }
-        s->steps += slots->steps;
-        return MAX(bound, plain);
+        return priced ? MAX(bound, plain) : plain;
 }

@@ -12,6 +12,7 @@
 #include "policy/qubo/exact.h"
 
 #define INCUMBENT_SWEEPS 400U
+#define FAR_ENOUGH 0.03 /* of the tree, when a probe ends: later children are pruned sooner than the first */
 #define TRIALS 4
 #define SKIPS 64U
 #define PLAIN_ITEMS 3U /* so few items left: the plain bound is as good */
@@ -329,8 +330,20 @@ static double search_progress(const Search *s) {
         return s->depth > 0 ? done : 1;
 }
 
-int exact_search(const Frame *f, Limit *l, uint64_t max_nodes, Incumbent *best, SolveResult *r, double *progress) {
-        _cleanup_(search_done) Search s = { .f = f, .best = best };
+/* Whether to stop here. A probe that ends is replaced by the whole limit if the search has come far enough. */
+static bool search_ends(Search *s, Limit *whole, uint64_t max_nodes, uint64_t steps) {
+        if (max_nodes > 0 && s->nodes >= max_nodes)
+                return true;
+        if (!limit_work(s->limit, steps))
+                return false;
+        if (s->limit == whole || search_progress(s) < FAR_ENOUGH)
+                return true;
+        s->limit = whole;
+        return limit_hit(whole);
+}
+
+int exact_search(const Frame *f, Limit *probe, Limit *whole, uint64_t max_nodes, Incumbent *best, SolveResult *r) {
+        _cleanup_(search_done) Search s = { .f = f, .limit = probe ?: whole, .best = best };
         uint64_t steps = 0;
         int64_t least;
         uint32_t item;
@@ -342,15 +355,14 @@ int exact_search(const Frame *f, Limit *l, uint64_t max_nodes, Incumbent *best, 
         if (e < 0)
                 return e;
         open_node(&s);
-        while (s.depth > 0 && (max_nodes == 0 || s.nodes < max_nodes) && !limit_work(l, s.steps - steps)) {
+        while (s.depth > 0 && !search_ends(&s, whole, max_nodes, s.steps - steps)) {
                 steps = s.steps;
                 if (next_child(&s))
                         open_node(&s);
         }
-        r->lower_bound = MAX(open_bound(&s), qubo_lower_bound(f->q));
-        r->proved = r->lower_bound == best->energy;
+        r->lower_bound = MAX(r->lower_bound, MAX(open_bound(&s), qubo_lower_bound(f->q)));
+        r->proved = r->lower_bound >= best->energy;
         r->flips += s.nodes * f->q->n;
-        *progress = search_progress(&s);
         return 0;
 }
 
@@ -358,7 +370,6 @@ static int exact_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         _cleanup_(frame_freep) Frame *f = NULL;
         _cleanup_(incumbent_done) Incumbent best = {};
         uint64_t runs = 0;
-        double progress;
         Limit l;
         int r;
 
@@ -369,7 +380,7 @@ static int exact_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         if (r >= 0)
                 r = sa_search(f, &l, p->seed, INCUMBENT_SWEEPS, &runs, &best, ret);
         if (r >= 0)
-                r = exact_search(f, &l, p->sweeps, &best, ret, &progress);
+                r = exact_search(f, NULL, &l, p->sweeps, &best, ret);
         if (r < 0)
                 return r;
         ret->solver = "exact";

@@ -37,6 +37,7 @@ typedef struct Worth {
 
 typedef struct Search {
         const Frame *f;
+        Limit *limit;
         size_t *least_first; /* by item, n_items + 1 */
         Least *least;
         int64_t *now;   /* by variable, doubled: linear + couplings to what is assigned */

@@ -137,10 +137,10 @@ void incumbent_done(Incumbent *b);
 int sa_search(const Frame *f, Limit *l, uint64_t seed, uint64_t sweeps, uint64_t *runs, Incumbent *best, SolveResult *r);
 uint64_t sa_default_sweeps(const Qubo *q);
 
-/* Branch and bound: at most max_nodes (0: no limit) are opened. r->lower_bound then is the least bound left open, and
- * r->proved tells that nothing was; *progress, from 0 to 1, how much of the tree was searched, each child of a node
- * counted alike. */
-int exact_search(const Frame *f, Limit *l, uint64_t max_nodes, Incumbent *best, SolveResult *r, double *progress);
+/* Branch and bound: at most max_nodes (0: no limit) are opened, until the limit; where there is a probe, only until that
+ * if too little of the tree has been searched by then. r->lower_bound rises to the least bound left open, and r->proved
+ * tells that nothing was. */
+int exact_search(const Frame *f, Limit *probe, Limit *whole, uint64_t max_nodes, Incumbent *best, SolveResult *r);
 #define EXACT_MAX_VARIABLES 32768U
 
 bool fits_all(const Qubo *q);

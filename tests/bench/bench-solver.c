@@ -4,9 +4,9 @@
  * value, how many seeds reached it, whether it was proved, the median time a solve took and proposed flips per
  * nanosecond. Time is CPU time of the thread: what else runs here does not count. Not a test: nothing passes or fails.
  *
- *   bench-solver [--solver=NAME] [--seeds=N] [--ms=N,N,...] [--target=N] [FILE...]
+ *   bench-solver [--solver=NAME] [--seeds=N] [--ms=N,N,...] [--target=N] [--only=TEXT] [FILE...]
  *
- * Without FILE the placement-like models of tests/unit/qubo-models.h are solved; FILE is QAPLIB's .dat, or a .txt of
+ * Without FILE the placement-like models of tests/unit/qubo-models.h are solved (those with TEXT in their name); FILE is QAPLIB's .dat, or a .txt of
  * tasks and devices (tasks devices pairs load-weight penalty constant; loads; targets; costs; distances; pairs).
  */
 #include <errno.h>
@@ -24,7 +24,8 @@ static struct {
         unsigned seeds, n_budgets;
         uint64_t budget_ms[BUDGETS_MAX];
         int64_t target;
-} options = { .seeds = 5, .n_budgets = 3, .budget_ms = { 5, 20, 100 }, .target = INT64_MAX };
+        const char *only;
+} options = { .seeds = 5, .n_budgets = 3, .budget_ms = { 5, 20, 100 }, .target = INT64_MAX, .only = "" };
 
 static uint64_t now_usec(void *userdata) {
         struct timespec t;
@@ -222,7 +223,7 @@ static const struct {
         { "16x16x16 random", { .ranks = 16, .devices = 16, .blocks = 16, .nodes = 8, .random_traffic = true, .noise = 9 } },
         { "16x16x32 tp8 noise", { .ranks = 16, .devices = 16, .blocks = 32, .nodes = 8, .tp = 8, .pp = 2, .noise = 50 } },
         { "32x32x0 random", { .ranks = 32, .devices = 32, .nodes = 8, .random_traffic = true } },
-        { "128x64x0 tp8 pp16", { .ranks = 64, .devices = 64, .blocks = 0, .nodes = 8, .tp = 8, .pp = 8, .noise = 20 } },
+        { "64x64x0 tp8 pp8", { .ranks = 64, .devices = 64, .blocks = 0, .nodes = 8, .tp = 8, .pp = 8, .noise = 20 } },
         { "64x64x64 tp8 pp8", { .ranks = 64, .devices = 64, .blocks = 64, .nodes = 8, .tp = 8, .pp = 8, .noise = 20 } },
 };
 
@@ -231,6 +232,8 @@ static int bench_placements(void) {
                 _cleanup_(qubo_freep) Qubo *q = NULL;
                 Rng rng;
 
+                if (!strstr(placements[i].name, options.only))
+                        continue;
                 rng_seed(&rng, 1, i);
                 if (model_placement(&rng, &placements[i].shape, &q) < 0)
                         return EXIT_FAILURE;
@@ -263,6 +266,8 @@ static bool parse_option(const char *arg) {
 
         if (strncmp(arg, "--solver=", 9) == 0)
                 return (options.solver = solver_by_name(arg + 9)) != NULL;
+        if (strncmp(arg, "--only=", 7) == 0)
+                return (options.only = arg + 7) != NULL;
         if (strncmp(arg, "--seeds=", 8) == 0) {
                 options.seeds = (unsigned) strtoul(arg + 8, &end, 10);
                 return options.seeds > 0 && options.seeds <= SEEDS_MAX && *end == 0;
@@ -289,7 +294,7 @@ int main(int argc, char **argv) {
         for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++)
                 if (!parse_option(argv[i])) {
                         fprintf(stderr, "bench-solver: bad option %s; known are --solver=NAME --seeds=1..%d --ms=N,... "
-                                        "(at most %d) --target=N\n", argv[i], SEEDS_MAX, BUDGETS_MAX);
+                                        "(at most %d) --target=N --only=TEXT\n", argv[i], SEEDS_MAX, BUDGETS_MAX);
                         return 2;
                 }
         if (i == argc)
