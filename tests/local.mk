@@ -176,3 +176,7 @@ tests_fuzz_fuzz_record_SOURCES = tests/fuzz/fuzz-record.c $(fuzz_main)
 tests_fuzz_fuzz_record_LDADD = libpolicy.la libcommon.la
 tests_fuzz_fuzz_xml_SOURCES = tests/fuzz/fuzz-xml.c $(fuzz_main)
 tests_fuzz_fuzz_xml_LDADD = libreaders.la libpolicy.la libcommon.la
+
+# Recorded machines, planned
+TESTS += tests/replay/plans.bats
+EXTRA_DIST += tests/replay/plans.bats
