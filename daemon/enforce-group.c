@@ -176,8 +176,12 @@ static int plain_enter(Enforcer *e, Transaction *t, const char *job, Process p, 
                             *text = NULL;
         int r;
 
-        if (!slice || !name || asprintf(&group, "/" SLICE "/%s-%d.scope", name, p.pid) < 0)
+        if (!slice || !name)
                 return -ENOMEM;
+        if (asprintf(&group, "/" SLICE "/%s-%d.scope", name, p.pid) < 0) {
+                group = NULL;
+                return -ENOMEM;
+        }
         dir = path_join(mount, group + 1);
         r = dir ? bitset_format(cpus, &text) : -ENOMEM;
         if (r >= 0)
@@ -200,27 +204,49 @@ static int plain_enter(Enforcer *e, Transaction *t, const char *job, Process p, 
         return outcome_add_path(o, CHANGE_DONE, job, p, dir, cpus, 0);
 }
 
+/* What the kernel says after systemd was asked, whatever systemd said: the note must be of where the process is. */
+static int scope_check(Enforcer *e, Transaction *t, const char *job, Process p, const char *controller, char **group) {
+        _cleanup_free_ char *now = NULL;
+        int r = group_of(p.pid, tree_of(controller), &now);
+
+        if (r < 0 || strncmp(now, "/" SLICE "/", strlen("/" SLICE "/")) != 0)
+                return 0;
+        if (streq(now, *group))
+                return 1;
+        r = undo_note_cgroup(e->undo, t->id, job, p, controller, "/", now); /* the old path stays the first one */
+        if (r < 0)
+                return r;
+        free(*group);
+        *group = TAKE_PTR(now);
+        return 1;
+}
+
 static int scope_enter(Enforcer *e, Transaction *t, const char *job, Process p, const Bitset *cpus, char **ret_group,
                        Outcome *o) {
         const char *controller = e->cgroups->systemd ? "systemd" : "unified";
-        _cleanup_free_ char *name = safe_name(job), *unit = NULL, *group = NULL, *message = NULL, *now = NULL;
-        int r;
+        _cleanup_free_ char *name = safe_name(job), *group = NULL, *message = NULL;
+        int r, said;
 
-        if (!name || asprintf(&unit, "qsched-%s-%d.scope", name, p.pid) < 0 ||
-            asprintf(&group, "/" SLICE "/%s", unit) < 0)
+        if (!name)
                 return -ENOMEM;
+        if (asprintf(&group, "/" SLICE "/qsched-%s-%d.scope", name, p.pid) < 0) {
+                group = NULL;
+                return -ENOMEM;
+        }
         r = note_move(e, t, job, p, controller, group);
         if (r < 0)
                 return r;
-        r = scope_start(unit, p.pid, strempty(job), e->cgroups->unified_cpuset ? cpus : NULL, &message);
-        if (r >= 0) {
-                r = group_of(p.pid, tree_of(controller), &now);
-                if (r >= 0 && !streq(now, group))
-                        r = text_fail(-EXDEV, &message, "systemd started %s, but pid %d is in %s", unit, p.pid, now);
-        }
-        if (r < 0) {
-                (void) strv_extendf(&o->messages, "%s; pid %d stays where it is and gets its CPUs by affinity only",
-                                    message ? message : strerror(-r), p.pid);
+        said = scope_start(strrchr(group, '/') + 1, p.pid, strempty(job), e->cgroups->unified_cpuset ? cpus : NULL,
+                           &message);
+        r = scope_check(e, t, job, p, controller, &group);
+        if (r < 0)
+                return r;
+        if (said < 0 || r == 0)
+                (void) strv_extendf(&o->messages, "%s; pid %d %s", message ? message : "systemd was asked for a scope",
+                                    p.pid,
+                                    r > 0 ? "is in its scope all the same"
+                                          : "stays where it is and gets its CPUs by affinity only");
+        if (r == 0) {
                 (void) undo_forget(e->undo, undo_find_cgroup(e->undo, p, controller));
                 return -EUCLEAN;
         }

@@ -155,7 +155,7 @@ static int member_pid(const json_t *o, const char *name, pid_t *ret) {
 
         if (member_number(o, name, INT_MAX, &v) < 0 || v == 0)
                 return -EBADMSG;
-        *ret = v;
+        *ret = (pid_t) v;
         return 0;
 }
 
