@@ -51,7 +51,7 @@ static bool grow(Canvas *c, unsigned height) {
 void canvas_put(Canvas *c, int x, int y, Ink ink, uint32_t codepoint) {
         if (x < 0 || y < 0 || (unsigned) x >= c->width || !grow(c, (unsigned) y + 1))
                 return;
-        c->cells[(size_t) y * c->width + (unsigned) x] = (Cell) { codepoint, ink };
+        c->cells[(size_t) y * c->width + (unsigned) x] = (Cell){ codepoint, ink };
 }
 
 static uint32_t decode(const char **s) {
@@ -118,7 +118,8 @@ static char *encode(char *p, uint32_t v) {
 static void print_line(const Cell *line, unsigned width, char *buffer) {
         unsigned end = width;
 
-        while (end > 0 && (line[end - 1].codepoint == 0 || (line[end - 1].codepoint == ' ' && line[end - 1].ink < INK_RANK)))
+        while (end > 0 &&
+               (line[end - 1].codepoint == 0 || (line[end - 1].codepoint == ' ' && line[end - 1].ink < INK_RANK)))
                 end--;
         for (unsigned x = 0; x < end;) {
                 Ink ink = line[x].ink;

@@ -48,13 +48,17 @@ typedef struct ErrorRow { /* what an error name means for the caller */
 } ErrorRow;
 
 static const ErrorRow errors[] = {
-        { "org.qsched1.Error.Infeasible",                    EXIT_INFEASIBLE, NULL },
-        { "org.freedesktop.DBus.Error.ServiceUnknown",       EXIT_FAILED, "The daemon does not run; " NO_DAEMON "." },
-        { "org.freedesktop.DBus.Error.NameHasNoOwner",       EXIT_FAILED, "The daemon does not run; " NO_DAEMON "." },
-        { "org.freedesktop.DBus.Error.NoReply",              EXIT_FAILED, "The daemon did not answer; see \"systemctl status qschedd\" and \"journalctl -u qschedd\"." },
-        { "org.freedesktop.DBus.Error.Timeout",              EXIT_FAILED, "The daemon did not answer in time; see \"journalctl -u qschedd\"." },
-        { "org.freedesktop.DBus.Error.UnknownMethod",        EXIT_FAILED, "The daemon does not know this call: it is of another version than qschedctl, or something else has its name." },
-        { "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired", EXIT_FAILED, "Changing a placement needs authority, which nobody could be asked for; try again as root." },
+        { "org.qsched1.Error.Infeasible", EXIT_INFEASIBLE, NULL },
+        { "org.freedesktop.DBus.Error.ServiceUnknown", EXIT_FAILED, "The daemon does not run; " NO_DAEMON "." },
+        { "org.freedesktop.DBus.Error.NameHasNoOwner", EXIT_FAILED, "The daemon does not run; " NO_DAEMON "." },
+        { "org.freedesktop.DBus.Error.NoReply", EXIT_FAILED,
+          "The daemon did not answer; see \"systemctl status qschedd\" and \"journalctl -u qschedd\"." },
+        { "org.freedesktop.DBus.Error.Timeout", EXIT_FAILED,
+          "The daemon did not answer in time; see \"journalctl -u qschedd\"." },
+        { "org.freedesktop.DBus.Error.UnknownMethod", EXIT_FAILED,
+          "The daemon does not know this call: it is of another version than qschedctl, or something else has its name." },
+        { "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired", EXIT_FAILED,
+          "Changing a placement needs authority, which nobody could be asked for; try again as root." },
 };
 
 static bool is_lost(int r) {
@@ -71,7 +75,8 @@ static int tell_bus_error(sd_bus *bus, const sd_bus_error *e, int r) {
         if (e->name && streq(e->name, SD_BUS_ERROR_ACCESS_DENIED))
                 log_error("%s", e->message && *e->message ? e->message : "Access denied; try again as root.");
         else if (is_lost(r) && sd_bus_get_address(bus, &address) >= 0 && strncmp(address, "unixexec:", 9) == 0)
-                log_error("The connection over ssh failed: is the host right, may you log in there, and is systemd-stdio-bridge installed on it?");
+                log_error(
+                        "The connection over ssh failed: is the host right, may you log in there, and is systemd-stdio-bridge installed on it?");
         else if (is_lost(r))
                 log_error_errno(r, "Cannot reach the system bus, and so not the daemon (%m); " NO_DAEMON ".");
         else if (e->message && *e->message)
@@ -165,7 +170,8 @@ char *client_job_text(const Job *job) {
                 return asprintf(&text, "[Job]\nName=%s\n%s", job->name, job->text) < 0 ? NULL : text;
         if (!rest) /* [Job] is the last line and has no end */
                 return asprintf(&text, "%s\nName=%s\n", job->text, job->name) < 0 ? NULL : text;
-        return asprintf(&text, "%.*sName=%s\n%s", (int) (rest - job->text), job->text, job->name, rest) < 0 ? NULL : text;
+        return asprintf(&text, "%.*sName=%s\n%s", (int) (rest - job->text), job->text, job->name, rest) < 0 ? NULL
+                                                                                                            : text;
 }
 
 static int append_job(sd_bus_message *m, const Job *job) {
@@ -230,7 +236,8 @@ static int read_record(int fd, char **ret, size_t *ret_size) {
                 ssize_t n;
 
                 if (size + 1 >= allocated) {
-                        char *p = allocated < RECORD_MAX ? realloc(text, allocated = allocated ? allocated * 2 : 65536) : NULL;
+                        char *p = allocated < RECORD_MAX ? realloc(text, allocated = allocated ? allocated * 2 : 65536)
+                                                         : NULL;
 
                         if (!p)
                                 return allocated < RECORD_MAX ? -ENOMEM : -EFBIG;
@@ -257,7 +264,9 @@ int client_dump(const Options *o, char **ret, size_t *ret_size) {
         int fd, r;
 
         if (o->host) { /* a pipe through ssh carries no descriptors */
-                log_error("The record cannot be sent over --host; use: ssh %s qschedctl dump > FILE, then --machine FILE.", o->host);
+                log_error(
+                        "The record cannot be sent over --host; use: ssh %s qschedctl dump > FILE, then --machine FILE.",
+                        o->host);
                 return EXIT_FAILED;
         }
         r = client_open(o, &bus);

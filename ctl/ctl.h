@@ -43,10 +43,10 @@ extern const OptionItem option_items[]; /* ends with name NULL */
 
 typedef struct Verb {
         const char *name;
-        const char *arguments; /* "JOBFILE…" */
+        const char *arguments;       /* "JOBFILE…" */
         unsigned min_args, max_args; /* UINT_MAX: any */
-        bool command;          /* what follows the first argument is a command of its own: run */
-        const char *options;   /* long names, blank-separated, beyond those every verb takes */
+        bool command;                /* what follows the first argument is a command of its own: run */
+        const char *options;         /* long names, blank-separated, beyond those every verb takes */
         const char *help;
         int (*run)(const Options *o, int argc, char **argv); /* returns an EXIT_ code */
 } Verb;
@@ -69,14 +69,14 @@ int verb_topology(const Options *o, int argc, char **argv);
 
 /* The daemon. Each logs its failure and what to try next, and returns an EXIT_ code. */
 int client_open(const Options *o, sd_bus **ret);
-int client_method(sd_bus *bus, const char *member, sd_bus_message **ret);           /* a call to fill */
-int client_call(sd_bus *bus, sd_bus_message *m, json_t **ret);                      /* its JSON answer */
+int client_method(sd_bus *bus, const char *member, sd_bus_message **ret);               /* a call to fill */
+int client_call(sd_bus *bus, sd_bus_message *m, json_t **ret);                          /* its JSON answer */
 int client_call_string(sd_bus *bus, const char *member, const char *arg, json_t **ret); /* arg NULL: none */
-char *client_job_text(const Job *job); /* as it travels; NULL on OOM */
-int client_append_options(sd_bus_message *m, const Options *o);                     /* a{sv} */
+char *client_job_text(const Job *job);                                                  /* as it travels; NULL on OOM */
+int client_append_options(sd_bus_message *m, const Options *o);                         /* a{sv} */
 int client_plan(const Options *o, const char *member, char **files, int n, json_t **ret); /* Plan, Apply */
-int client_dump(const Options *o, char **ret, size_t *ret_size);                    /* the record, as text */
-int client_snapshot(const Options *o, Snapshot **ret);                              /* the record, read */
+int client_dump(const Options *o, char **ret, size_t *ret_size);                          /* the record, as text */
+int client_snapshot(const Options *o, Snapshot **ret);                                    /* the record, read */
 
 /* Without the daemon: --machine, or --devices alone (this system). */
 typedef struct Offline {
@@ -89,8 +89,8 @@ static inline bool options_offline(const Options *o) {
 }
 int offline_open(const Options *o, char **files, size_t n_files, Offline *ret); /* logs; EXIT_ code */
 void offline_done(Offline *f);
-int offline_plan(const Offline *f, const Options *o, json_t **ret); /* logs; EXIT_DONE also when infeasible */
-int ctl_load_jobs(char **files, size_t n, Job ***ret, size_t *ret_n);  /* logs; EXIT_ code */
+int offline_plan(const Offline *f, const Options *o, json_t **ret);   /* logs; EXIT_DONE also when infeasible */
+int ctl_load_jobs(char **files, size_t n, Job ***ret, size_t *ret_n); /* logs; EXIT_ code */
 void ctl_free_jobs(Job **jobs, size_t n);
 
 /* Renderers that more than one verb uses. */
@@ -101,7 +101,7 @@ void show_picture(const Snapshot *s, const json_t *plan); /* plan NULL: the snap
 int plan_exit_code(const json_t *plan);
 
 /* Members of JSON that may be absent or of another type. */
-const char *jstr(const json_t *o, const char *key);              /* "" */
-double jnum(const json_t *o, const char *key);                   /* NAN */
-const json_t *jget(const json_t *o, const char *key);            /* NULL */
-char *jjoin(const json_t *array, const char *separator);         /* strings of an array; NULL on OOM */
+const char *jstr(const json_t *o, const char *key);      /* "" */
+double jnum(const json_t *o, const char *key);           /* NAN */
+const json_t *jget(const json_t *o, const char *key);    /* NULL */
+char *jjoin(const json_t *array, const char *separator); /* strings of an array; NULL on OOM */

@@ -24,8 +24,10 @@ static void add_memory(Table *t, double bytes) {
 }
 
 static Ink health_ink(const char *health) {
-        return streq(health, "ok") ? INK_GOOD : streq(health, "warning") ? INK_WARN
-                : streq(health, "alarm") || streq(health, "critical") ? INK_BAD : INK_DIM;
+        return streq(health, "ok")                                   ? INK_GOOD
+               : streq(health, "warning")                            ? INK_WARN
+               : streq(health, "alarm") || streq(health, "critical") ? INK_BAD
+                                                                     : INK_DIM;
 }
 
 /* Names of the tasks that hold the device, from the "tasks" of the same answer. */
@@ -35,8 +37,8 @@ static char *users_of(const json_t *tasks, const char *device) {
         size_t i, k;
         char *text;
 
-        json_array_foreach((json_t *) tasks, i, t)
-                json_array_foreach((json_t *) jget(t, "devices"), k, d)
+        json_array_foreach ((json_t *) tasks, i, t)
+                json_array_foreach ((json_t *) jget(t, "devices"), k, d)
                         if (json_is_string(d) && streq(json_string_value(d), device))
                                 json_array_append(users, json_object_get(t, "name"));
         text = jjoin(users, " ");
@@ -45,7 +47,8 @@ static char *users_of(const json_t *tasks, const char *device) {
 }
 
 static void show_devices(const json_t *devices, const json_t *tasks) {
-        static const char *const columns[] = { "NAME", "KIND", "PCI", ">NODE", ">MEMORY", ">TEMP", ">POWER", "HEALTH", "*TASKS", NULL };
+        static const char *const columns[] = { "NAME",  "KIND",   "PCI",    ">NODE",  ">MEMORY",
+                                               ">TEMP", ">POWER", "HEALTH", "*TASKS", NULL };
         _cleanup_(table_freep) Table *table = NULL;
         const json_t *d;
         size_t i;
@@ -56,7 +59,7 @@ static void show_devices(const json_t *devices, const json_t *tasks) {
         }
         if (table_new(columns, &table) < 0)
                 return;
-        json_array_foreach((json_t *) devices, i, d) {
+        json_array_foreach ((json_t *) devices, i, d) {
                 const char *health = *jstr(d, "health") ? jstr(d, "health") : "unknown";
                 _cleanup_free_ char *users = users_of(tasks, jstr(d, "name"));
                 double node = jnum(d, "numa_node");

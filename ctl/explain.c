@@ -39,7 +39,7 @@ static double weight_of(const json_t *terms, const PlacementTerm *term) {
         size_t i;
         const json_t *t;
 
-        json_array_foreach((json_t *) terms, i, t)
+        json_array_foreach ((json_t *) terms, i, t)
                 if (streq(jstr(t, "name"), term->name) && json_is_number(jget(t, "weight")))
                         return jnum(t, "weight");
         return term->weight;
@@ -52,10 +52,10 @@ static void show_terms(const json_t *t, const json_t *all) {
 
         if (!terms)
                 return;
-        json_object_foreach((json_t *) terms, name, v)
+        json_object_foreach ((json_t *) terms, name, v)
                 scale = fmax(scale, fabs(json_number_value(v)));
         out("\n");
-        json_object_foreach((json_t *) terms, name, v) {
+        json_object_foreach ((json_t *) terms, name, v) {
                 double value = json_number_value(v);
                 const PlacementTerm *term = term_by_name(name);
 
@@ -65,7 +65,8 @@ static void show_terms(const json_t *t, const json_t *all) {
                 out_bar(value < 0 ? INK_GOOD : INK_WARN, fabs(value) / scale, BAR_WIDTH);
                 out_ink(INK_BOLD, "  %s", name);
                 if (term)
-                        out_ink(INK_DIM, " (%s; in %s, times %g)", term_group_names[term->group], term->unit, weight_of(all, term));
+                        out_ink(INK_DIM, " (%s; in %s, times %g)", term_group_names[term->group], term->unit,
+                                weight_of(all, term));
                 out("\n");
                 if (term)
                         out_wrapped("              ", "              ", INK_NONE, term->help);
@@ -80,7 +81,7 @@ static void show_reasons(const json_t *reasons) {
 
         if (json_array_size(reasons) > 0)
                 out("\n");
-        json_array_foreach((json_t *) reasons, i, v)
+        json_array_foreach ((json_t *) reasons, i, v)
                 if (json_is_string(v))
                         out_wrapped("  · ", "    ", INK_FRAME, json_string_value(v));
 }
@@ -89,7 +90,7 @@ static void show_explained(const json_t *j) {
         size_t i;
         const json_t *t;
 
-        json_array_foreach((json_t *) jget(j, "tasks"), i, t) {
+        json_array_foreach ((json_t *) jget(j, "tasks"), i, t) {
                 if (i > 0)
                         out("\n");
                 show_place(t);
@@ -103,27 +104,29 @@ static bool is_meant(const json_t *t, const char *what) {
         pid_t pid;
 
         return streq(jstr(t, "name"), what) || streq(jstr(t, "job"), what) ||
-                (text_parse_pid(what, &pid) >= 0 && jnum(t, "pid") == pid);
+               (text_parse_pid(what, &pid) >= 0 && jnum(t, "pid") == pid);
 }
 
 /* The same shape as the daemon's answer (daemon/bus.h). */
 static json_t *explain_plan(const json_t *plan, const char *what) {
-        json_t *tasks = json_array(), *terms = json_array(), *values = json_object_get(jget(plan, "energy"), "terms"), *t, *value;
+        json_t *tasks = json_array(), *terms = json_array(), *values = json_object_get(jget(plan, "energy"), "terms"),
+               *t, *value;
         PlacementWeights w;
         size_t i;
 
         placement_weights_default(&w);
-        json_array_foreach((json_t *) jget(plan, "tasks"), i, t)
+        json_array_foreach ((json_t *) jget(plan, "tasks"), i, t)
                 if (is_meant(t, what))
                         json_array_append(tasks, t);
         for (const PlacementTerm *p = placement_terms; p->name; p++) {
                 value = json_object_get(values, p->name);
-                json_array_append_new(terms, json_pack("{s:s, s:s, s:s, s:f, s:O, s:s}", "name", p->name, "group", term_group_names[p->group],
-                                                       "unit", p->unit, "weight", p->weight, "value", value ?: json_null(), "help", p->help));
+                json_array_append_new(terms, json_pack("{s:s, s:s, s:s, s:f, s:O, s:s}", "name", p->name, "group",
+                                                       term_group_names[p->group], "unit", p->unit, "weight", p->weight,
+                                                       "value", value ?: json_null(), "help", p->help));
         }
-        return json_pack("{s:o, s:o, s:{s:f, s:f, s:f, s:f}, s:O}", "tasks", tasks, "terms", terms, "weights", "alpha", w.group[TERM_RESOURCE],
-                         "beta", w.group[TERM_TIME], "gamma", w.group[TERM_COST], "delta", w.group[TERM_COMPAT], "messages",
-                         json_object_get(plan, "messages"));
+        return json_pack("{s:o, s:o, s:{s:f, s:f, s:f, s:f}, s:O}", "tasks", tasks, "terms", terms, "weights", "alpha",
+                         w.group[TERM_RESOURCE], "beta", w.group[TERM_TIME], "gamma", w.group[TERM_COST], "delta",
+                         w.group[TERM_COMPAT], "messages", json_object_get(plan, "messages"));
 }
 
 static int no_such_task(const json_t *plan, const char *what) {
@@ -133,7 +136,8 @@ static int no_such_task(const json_t *plan, const char *what) {
                 log_error("The plan has no tasks, and so no \"%s\".", what);
         else
                 log_error("The plan has no task, pid or job \"%s\"; its tasks are \"%s\" to \"%s\".", what,
-                          jstr(json_array_get(jget(plan, "tasks"), 0), "name"), jstr(json_array_get(jget(plan, "tasks"), n - 1), "name"));
+                          jstr(json_array_get(jget(plan, "tasks"), 0), "name"),
+                          jstr(json_array_get(jget(plan, "tasks"), n - 1), "name"));
         return EXIT_FAILED;
 }
 
@@ -162,7 +166,8 @@ static int explain_online(const Options *o, int argc, char **argv, json_t **ret)
         int r;
 
         if (argc > 1) {
-                log_error("The daemon explains what it has placed: give the task only, or --machine PATH with job files.");
+                log_error(
+                        "The daemon explains what it has placed: give the task only, or --machine PATH with job files.");
                 return EXIT_USAGE;
         }
         r = client_open(o, &bus);

@@ -28,7 +28,7 @@ char *jjoin(const json_t *array, const char *separator) {
 
         if (!f)
                 return NULL;
-        json_array_foreach((json_t *) array, i, v)
+        json_array_foreach ((json_t *) array, i, v)
                 fprintf(f, "%s%s", i > 0 ? separator : "", strempty(json_string_value(v)));
         if (fclose(f) != 0) {
                 free(text);

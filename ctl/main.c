@@ -16,25 +16,35 @@
 
 const OptionItem option_items[] = {
         /* name        letter type           argument  target         given           everywhere help */
-        { "json",       0,  OPTION_FLAG,   NULL,     AT(json),        0,              false, "Print JSON instead of text" },
-        { "host",      'H', OPTION_STRING, "HOST",   AT(host),        0,              false, "Ask the daemon of another host, over ssh: [USER@]HOST" },
-        { "machine",    0,  OPTION_STRING, "PATH",   AT(machine),     0,              false, "Work without the daemon on a recorded machine: an hwloc XML file, a directory with a captured /sys, or a record" },
-        { "devices",    0,  OPTION_STRING, "FILE",   AT(devices),     0,              false, "Work without the daemon, with the devices that FILE describes; without --machine on this system" },
-        { "solver",     0,  OPTION_SOLVER, "NAME",   AT(solver),      0,              false, "Solve with this solver" },
-        { "seed",       0,  OPTION_U64,    "N",      AT(seed),        AT(has_seed),   false, "Seed of the solver: the same input, seed and sweeps give the same plan" },
-        { "sweeps",     0,  OPTION_U64,    "N",      AT(sweeps),      AT(has_sweeps), false, "Steps that the solver may take" },
-        { "picture",    0,  OPTION_FLAG,   NULL,     AT(picture),     0,              false, "Draw the machine below the plan also where the output is no terminal" },
-        { "dry-run",    0,  OPTION_FLAG,   NULL,     AT(dry_run),     0,              false, "Say what would be done and change nothing" },
-        { "name",       0,  OPTION_STRING, "NAME",   AT(name),        0,              false, "Name of the job; default: the command's name and the process id" },
-        { "cpus",       0,  OPTION_STRING, "N",      AT(cpus),        0,              false, "At most this many logical CPUs; default: an even share" },
-        { "memory",     0,  OPTION_STRING, "SIZE",   AT(memory),      0,              false, "Host memory that it will need: 64G; K M G T are powers of 1024" },
-        { "device",     0,  OPTION_STRING, "DEVICE", AT(device),      0,              false, "KIND[:N], names of devices, or none" },
-        { "job",        0,  OPTION_STRING, "FILE",   AT(job),         0,              false, "Take the job from FILE, see qsched.job(5), instead of these options" },
-        { "quiet",     'q', OPTION_FLAG,   NULL,     AT(quiet),       0,              false, "Do not tell on standard error where the command was placed" },
-        { "no-color",   0,  OPTION_FLAG,   NULL,     AT(no_color),    0,              true,  "No colours; also NO_COLOR in the environment, and where the output is no terminal" },
-        { "help",      'h', OPTION_FLAG,   NULL,     AT(help),        0,              true,  "Show this help, or that of a verb" },
-        { "version",    0,  OPTION_FLAG,   NULL,     AT(version),     0,              true,  "Show the version" },
-        { "dump-tables", 0, OPTION_FLAG,   NULL,     AT(dump_tables), 0,              true,  NULL },
+        { "json", 0, OPTION_FLAG, NULL, AT(json), 0, false, "Print JSON instead of text" },
+        { "host", 'H', OPTION_STRING, "HOST", AT(host), 0, false,
+          "Ask the daemon of another host, over ssh: [USER@]HOST" },
+        { "machine", 0, OPTION_STRING, "PATH", AT(machine), 0, false,
+          "Work without the daemon on a recorded machine: an hwloc XML file, a directory with a captured /sys, or a record" },
+        { "devices", 0, OPTION_STRING, "FILE", AT(devices), 0, false,
+          "Work without the daemon, with the devices that FILE describes; without --machine on this system" },
+        { "solver", 0, OPTION_SOLVER, "NAME", AT(solver), 0, false, "Solve with this solver" },
+        { "seed", 0, OPTION_U64, "N", AT(seed), AT(has_seed), false,
+          "Seed of the solver: the same input, seed and sweeps give the same plan" },
+        { "sweeps", 0, OPTION_U64, "N", AT(sweeps), AT(has_sweeps), false, "Steps that the solver may take" },
+        { "picture", 0, OPTION_FLAG, NULL, AT(picture), 0, false,
+          "Draw the machine below the plan also where the output is no terminal" },
+        { "dry-run", 0, OPTION_FLAG, NULL, AT(dry_run), 0, false, "Say what would be done and change nothing" },
+        { "name", 0, OPTION_STRING, "NAME", AT(name), 0, false,
+          "Name of the job; default: the command's name and the process id" },
+        { "cpus", 0, OPTION_STRING, "N", AT(cpus), 0, false, "At most this many logical CPUs; default: an even share" },
+        { "memory", 0, OPTION_STRING, "SIZE", AT(memory), 0, false,
+          "Host memory that it will need: 64G; K M G T are powers of 1024" },
+        { "device", 0, OPTION_STRING, "DEVICE", AT(device), 0, false, "KIND[:N], names of devices, or none" },
+        { "job", 0, OPTION_STRING, "FILE", AT(job), 0, false,
+          "Take the job from FILE, see qsched.job(5), instead of these options" },
+        { "quiet", 'q', OPTION_FLAG, NULL, AT(quiet), 0, false,
+          "Do not tell on standard error where the command was placed" },
+        { "no-color", 0, OPTION_FLAG, NULL, AT(no_color), 0, true,
+          "No colours; also NO_COLOR in the environment, and where the output is no terminal" },
+        { "help", 'h', OPTION_FLAG, NULL, AT(help), 0, true, "Show this help, or that of a verb" },
+        { "version", 0, OPTION_FLAG, NULL, AT(version), 0, true, "Show the version" },
+        { "dump-tables", 0, OPTION_FLAG, NULL, AT(dump_tables), 0, true, NULL },
         {}
 };
 
@@ -87,9 +97,7 @@ static int set_option(Parse *p, const OptionItem *i, const char *value) {
         if (i->has_offset)
                 *((bool *) ((char *) &p->options + i->has_offset)) = true;
         switch (i->type) {
-        case OPTION_FLAG:
-                *(bool *) target = true;
-                return EXIT_DONE;
+        case OPTION_FLAG: *(bool *) target = true; return EXIT_DONE;
         case OPTION_SOLVER:
                 if (!solver_by_name(value))
                         return bad_solver(value);
@@ -119,7 +127,8 @@ static int parse_long(Parse *p, char **argv, int *at) {
         const OptionItem *i = option_by_name(word, eq ? (size_t) (eq - word) : strlen(word));
 
         if (!i) {
-                log_error("There is no option --%.*s; see qschedctl --help.", (int) (eq ? eq - word : (long) strlen(word)), word);
+                log_error("There is no option --%.*s; see qschedctl --help.",
+                          (int) (eq ? eq - word : (long) strlen(word)), word);
                 return EXIT_USAGE;
         }
         if (i->type == OPTION_FLAG) {

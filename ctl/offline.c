@@ -24,7 +24,8 @@ void ctl_free_jobs(Job **jobs, size_t n) {
 static int duplicate_job(Job **jobs, size_t n, char **files) {
         for (size_t i = 0; i < n; i++)
                 if (streq(jobs[i]->name, jobs[n]->name)) {
-                        log_error("%s and %s are both named \"%s\"; give one of them another Name=.", files[i], files[n], jobs[n]->name);
+                        log_error("%s and %s are both named \"%s\"; give one of them another Name=.", files[i],
+                                  files[n], jobs[n]->name);
                         return EXIT_FAILED;
                 }
         return EXIT_DONE;
@@ -54,7 +55,7 @@ int ctl_load_jobs(char **files, size_t n, Job ***ret, size_t *ret_n) {
 void offline_done(Offline *f) {
         ctl_free_jobs(f->jobs, f->n_jobs);
         f->snapshot = snapshot_free(f->snapshot);
-        *f = (Offline) {};
+        *f = (Offline){};
 }
 
 static int read_machine(const Options *o, Snapshot **ret, bool *ret_record, char **ret_message) {
@@ -63,7 +64,8 @@ static int read_machine(const Options *o, Snapshot **ret, bool *ret_record, char
         json_t *record = NULL;
         int r;
 
-        r = o->machine ? machine_read_path(o->machine, &t, &record, ret_message) : machine_read_this_system(&t, ret_message);
+        r = o->machine ? machine_read_path(o->machine, &t, &record, ret_message)
+                       : machine_read_this_system(&t, ret_message);
         if (r < 0)
                 return r;
         *ret_record = record;
@@ -132,7 +134,7 @@ int offline_open(const Options *o, char **files, size_t n_files, Offline *ret) {
         }
         snapshot_sort(f.snapshot);
         *ret = f;
-        f = (Offline) {};
+        f = (Offline){};
         return EXIT_DONE;
 }
 

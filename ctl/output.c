@@ -11,19 +11,18 @@
 
 #include "common/log.h"
 
-static struct {
-        bool terminal, color, palette, utf8;
-} style;
+static struct { bool terminal, color, palette, utf8; } style;
 
 static const struct {
         const char *from;
         const char *to;
-} stand_ins[] = { /* same width: tables and pictures stay aligned */
+} stand_ins[] = {
+        /* same width: tables and pictures stay aligned */
         { "─", "-" }, { "│", "|" }, { "┌", "+" }, { "┐", "+" }, { "└", "+" }, { "┘", "+" }, { "├", "+" }, { "┤", "+" },
         { "┬", "+" }, { "╭", "+" }, { "╮", "+" }, { "╰", "+" }, { "╯", "+" }, { "╴", "-" }, { "╶", "-" }, { "┊", ":" },
-        { "·", "." }, { "░", "." }, { "█", "#" }, { "▉", "#" }, { "▊", "#" }, { "▋", "#" }, { "▌", "#" },
-        { "▍", "#" }, { "▎", "|" }, { "▏", "|" }, { "…", "~" }, { "–", "-" }, { "→", ">" }, { "←", "<" }, { "°", " " },
-        { "≤", "<" }, { "×", "x" }, { "●", "*" }, { "○", "o" }, { "Δ", "d" },
+        { "·", "." }, { "░", "." }, { "█", "#" }, { "▉", "#" }, { "▊", "#" }, { "▋", "#" }, { "▌", "#" }, { "▍", "#" },
+        { "▎", "|" }, { "▏", "|" }, { "…", "~" }, { "–", "-" }, { "→", ">" }, { "←", "<" }, { "°", " " }, { "≤", "<" },
+        { "×", "x" }, { "●", "*" }, { "○", "o" }, { "Δ", "d" },
 };
 
 static bool wants_color(const Options *o) {
@@ -60,11 +59,12 @@ int output_finish(int code) {
 
 static void ink_on(Ink ink) {
         static const char *const fixed[INK_RANK] = {
-                [INK_BOLD] = "1", [INK_DIM] = "2", [INK_GOOD] = "32", [INK_WARN] = "33",
+                [INK_BOLD] = "1",   [INK_DIM] = "2",    [INK_GOOD] = "32", [INK_WARN] = "33",
                 [INK_BAD] = "1;31", [INK_FRAME] = "36", [INK_TITLE] = "1",
         };
         static const char *const sixteen[] = { "32", "33", "34", "35", "36", "31", "92", "93", "94", "95", "96", "91" };
-        static const unsigned char palette[] = { 114, 215, 75, 211, 80, 222, 141, 150, 173, 110, 204, 43, 185, 104, 174, 72 };
+        static const unsigned char palette[] = { 114, 215, 75,  211, 80,  222, 141, 150,
+                                                 173, 110, 204, 43,  185, 104, 174, 72 };
 
         if (ink < INK_RANK) {
                 if (fixed[ink])
@@ -105,7 +105,8 @@ static const char *stand_in(const char *s, size_t n) {
 static bool is_control(const char *s, size_t n) {
         unsigned char c = (unsigned char) s[0];
 
-        return n == 1 ? (c < 0x20 && c != '\n' && c != '\t') || c >= 0x7F : n == 2 && c == 0xC2 && (unsigned char) s[1] < 0xA0;
+        return n == 1 ? (c < 0x20 && c != '\n' && c != '\t') || c >= 0x7F
+                      : n == 2 && c == 0xC2 && (unsigned char) s[1] < 0xA0;
 }
 
 static void write_text(const char *s) {

@@ -16,7 +16,14 @@
 #define OUTPUT_WIDTH 80U
 
 typedef enum Ink {
-        INK_NONE, INK_BOLD, INK_DIM, INK_GOOD, INK_WARN, INK_BAD, INK_FRAME, INK_TITLE,
+        INK_NONE,
+        INK_BOLD,
+        INK_DIM,
+        INK_GOOD,
+        INK_WARN,
+        INK_BAD,
+        INK_FRAME,
+        INK_TITLE,
         INK_RANK, /* and INK_RANK + i: a colour of its own for each of a series */
 } Ink;
 

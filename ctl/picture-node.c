@@ -85,7 +85,8 @@ static unsigned changes(const Map *m, const Topology *t, int level) {
         unsigned n = 0;
 
         for (unsigned i = 1; i < m->n_columns; i++)
-                n += level_of(&t->cpus[m->columns[i].cpu[0]], level) != level_of(&t->cpus[m->columns[i - 1].cpu[0]], level);
+                n += level_of(&t->cpus[m->columns[i].cpu[0]], level) !=
+                     level_of(&t->cpus[m->columns[i - 1].cpu[0]], level);
         return 2 * n >= m->n_columns ? 0 : n;
 }
 
@@ -199,8 +200,14 @@ static char *node_title(const Picture *p, unsigned node) {
         else
                 (void) text_format_bytes(memory, sizeof(memory), n->memory);
         if (n->free == UINT64_MAX || n->memory == 0)
-                return asprintf(&s, " node %u · %s%s ", n->os, memory, n->allowed || n->memory == 0 ? "" : ", not allowed") < 0 ? NULL : s;
-        return asprintf(&s, " node %u · %s, %s free ", n->os, memory, text_format_bytes(spare, sizeof(spare), n->free)) < 0 ? NULL : s;
+                return asprintf(&s, " node %u · %s%s ", n->os, memory,
+                                n->allowed || n->memory == 0 ? "" : ", not allowed") < 0
+                               ? NULL
+                               : s;
+        return asprintf(&s, " node %u · %s, %s free ", n->os, memory,
+                        text_format_bytes(spare, sizeof(spare), n->free)) < 0
+                       ? NULL
+                       : s;
 }
 
 unsigned node_width(const Picture *p, unsigned node) {
@@ -290,7 +297,9 @@ static void draw_map(const Picture *p, unsigned node, int x, int y, unsigned wid
 }
 
 static Ink health_ink(const Device *d) {
-        return d->health == HEALTH_ALARM || d->health == HEALTH_CRITICAL ? INK_BAD : d->health == HEALTH_WARNING ? INK_WARN : INK_BOLD;
+        return d->health == HEALTH_ALARM || d->health == HEALTH_CRITICAL ? INK_BAD
+               : d->health == HEALTH_WARNING                             ? INK_WARN
+                                                                         : INK_BOLD;
 }
 
 unsigned device_draw(const Picture *p, unsigned device, int x, int y, unsigned width) {
@@ -308,7 +317,8 @@ unsigned device_draw(const Picture *p, unsigned device, int x, int y, unsigned w
         if (width >= 20)
                 at += (int) canvas_text(p->canvas, at, y, INK_NONE, "  %s", d->kind);
         if (width >= 28 && d->memory > 0)
-                at += (int) canvas_text(p->canvas, at, y, INK_NONE, "  %s", text_format_bytes(memory, sizeof(memory), d->memory));
+                at += (int) canvas_text(p->canvas, at, y, INK_NONE, "  %s",
+                                        text_format_bytes(memory, sizeof(memory), d->memory));
         if (d->health > HEALTH_OK)
                 at += (int) canvas_text(p->canvas, at, y, health_ink(d), "  %s", health_names[d->health]);
         else if (width >= 28 && !isnan(d->temperature))

@@ -16,7 +16,7 @@
 static const char rank_glyphs[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefgjklmnpqstuvwyz"; /* without h i o r x */
 
 static Mark rank_mark(size_t i) {
-        return (Mark) { (uint32_t) rank_glyphs[i % (sizeof(rank_glyphs) - 1)], INK_RANK + (Ink) (i % 1000) };
+        return (Mark){ (uint32_t) rank_glyphs[i % (sizeof(rank_glyphs) - 1)], INK_RANK + (Ink) (i % 1000) };
 }
 
 static void mark_set(Picture *p, const Bitset *set, char glyph, Ink ink) {
@@ -24,7 +24,7 @@ static void mark_set(Picture *p, const Bitset *set, char glyph, Ink ink) {
 
         for (unsigned i = 0; i < t->n_cpus; i++)
                 if (bitset_test(set, t->cpus[i].os)) {
-                        p->cpus[i] = (Mark) { (uint32_t) glyph, ink };
+                        p->cpus[i] = (Mark){ (uint32_t) glyph, ink };
                         p->used[(unsigned char) glyph] = true;
                 }
 }
@@ -37,7 +37,7 @@ static void mark_rank(Picture *p, const Bitset *cpus, Mark mark) {
                 if (!bitset_test(cpus, t->cpus[i].os))
                         continue;
                 if (p->cpus[i].ink >= INK_RANK || p->cpus[i].glyph == '+') {
-                        p->cpus[i] = (Mark) { '+', INK_WARN };
+                        p->cpus[i] = (Mark){ '+', INK_WARN };
                         p->used['+'] = true;
                 } else
                         p->cpus[i] = mark;
@@ -75,8 +75,9 @@ static void mark_others(Picture *p, const json_t *tasks) {
                 const json_t *t;
                 size_t k;
 
-                json_array_foreach((json_t *) tasks, k, t)
-                        planned = planned || (task->pid > 0 && jnum(t, "pid") == task->pid) || streq(jstr(t, "name"), strempty(task->name));
+                json_array_foreach ((json_t *) tasks, k, t)
+                        planned = planned || (task->pid > 0 && jnum(t, "pid") == task->pid) ||
+                                  streq(jstr(t, "name"), strempty(task->name));
                 if (!planned && !task->job && is_confined(p, task))
                         mark_set(p, &task->cpus, 'o', INK_DIM);
         }
@@ -90,13 +91,13 @@ static void mark_plan(Picture *p, const json_t *plan) {
         mark_others(p, tasks);
         if (bitset_parse(jstr(plan, "housekeeping"), &housekeeping) >= 0)
                 mark_set(p, &housekeeping, 'h', INK_WARN);
-        json_array_foreach((json_t *) tasks, i, t) {
+        json_array_foreach ((json_t *) tasks, i, t) {
                 _cleanup_(bitset_done) Bitset cpus = BITSET_EMPTY;
 
                 (void) strv_extend(&p->names, jstr(t, "name"));
                 if (bitset_parse(jstr(t, "cpus"), &cpus) >= 0)
                         mark_rank(p, &cpus, rank_mark(i));
-                json_array_foreach((json_t *) jget(t, "device"), k, d)
+                json_array_foreach ((json_t *) jget(t, "device"), k, d)
                         mark_device(p, json_string_value(d), rank_mark(i));
         }
 }
@@ -111,7 +112,7 @@ static int mark_all(Picture *p, const json_t *plan) {
         for (unsigned i = 0; i < t->n_cpus; i++) {
                 bool allowed = bitset_test(&t->allowed, t->cpus[i].os);
 
-                p->cpus[i] = allowed ? (Mark) { 0xB7, INK_NONE } : (Mark) { 'x', INK_DIM };
+                p->cpus[i] = allowed ? (Mark){ 0xB7, INK_NONE } : (Mark){ 'x', INK_DIM };
                 p->used['x'] = p->used['x'] || !allowed;
         }
         mark_set(p, &t->isolated, 'i', INK_DIM);
@@ -145,7 +146,8 @@ static bool is_drawn(const Picture *p, unsigned node) {
 }
 
 /* A row of at most `columns` nodes side by side; returns its height. */
-static unsigned draw_row(Picture *p, const unsigned *nodes, unsigned n, unsigned columns, int x, int y, unsigned width) {
+static unsigned draw_row(Picture *p, const unsigned *nodes, unsigned n, unsigned columns, int x, int y,
+                         unsigned width) {
         unsigned each = (width - (columns - 1) * PADDING) / columns, height = 0, below = 0;
 
         for (unsigned i = 0; i < n; i++) {
@@ -185,7 +187,8 @@ static bool packages_hold_nodes(const Topology *t) {
 
         for (unsigned i = 0; i < t->n_nodes; i++)
                 for (unsigned k = i + 1; k < t->n_nodes; k++)
-                        several = several || (node_package(t, i) != TOPOLOGY_NONE && node_package(t, i) == node_package(t, k));
+                        several = several ||
+                                  (node_package(t, i) != TOPOLOGY_NONE && node_package(t, i) == node_package(t, k));
         return several;
 }
 
@@ -238,7 +241,8 @@ static bool told_with(const Picture *p, unsigned first, unsigned other) {
         const Topology *t = p->s->topology;
 
         return other < t->n_nodes && !is_drawn(p, other) && t->nodes[other].memory == t->nodes[first].memory &&
-                t->nodes[other].os == t->nodes[first].os + (other - first) && nearest_with_cpus(t, other) == nearest_with_cpus(t, first);
+               t->nodes[other].os == t->nodes[first].os + (other - first) &&
+               nearest_with_cpus(t, other) == nearest_with_cpus(t, first);
 }
 
 /* Nodes of memory alone: one line for each run of equal ones. */
@@ -259,7 +263,8 @@ static void show_undrawn(const Picture *p) {
                 else
                         out("node %u: ", t->nodes[i].os);
                 if (t->nodes[i].memory > 0)
-                        out("%s%s, no CPUs", text_format_bytes(memory, sizeof(memory), t->nodes[i].memory), last > i ? " each" : "");
+                        out("%s%s, no CPUs", text_format_bytes(memory, sizeof(memory), t->nodes[i].memory),
+                            last > i ? " each" : "");
                 else
                         out("no memory, no CPUs");
                 if (near != TOPOLOGY_NONE)
@@ -287,8 +292,8 @@ static void show_letters(const Picture *p) {
                 char letter;
                 const char *help;
         } letters[] = {
-                { '+', "shared" }, { 'h', "housekeeping" }, { 'o', "other tasks" }, { 'i', "isolated" },
-                { 'r', "reserved" }, { 'x', "not allowed" },
+                { '+', "shared" },   { 'h', "housekeeping" }, { 'o', "other tasks" },
+                { 'i', "isolated" }, { 'r', "reserved" },     { 'x', "not allowed" },
         };
 
         out("· idle");

@@ -15,9 +15,9 @@ typedef struct Mark { /* one cell */
 typedef struct Picture {
         const Snapshot *s;
         Canvas *canvas;
-        Mark *cpus;    /* by index into topology cpus */
-        Mark *devices; /* by index into devices: the rank that has it; glyph 0 nobody */
-        char **names;  /* of the ranks, in the order of their marks */
+        Mark *cpus;            /* by index into topology cpus */
+        Mark *devices;         /* by index into devices: the rank that has it; glyph 0 nobody */
+        char **names;          /* of the ranks, in the order of their marks */
         bool clusters, caches; /* what the gaps in some map mean, for the legend */
         bool used[128];        /* which of the fixed letters occur */
 } Picture;

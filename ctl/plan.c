@@ -17,7 +17,7 @@ void show_messages(const json_t *messages) {
 
         if (json_array_size(messages) > 0)
                 out("\n");
-        json_array_foreach((json_t *) messages, i, m)
+        json_array_foreach ((json_t *) messages, i, m)
                 if (json_is_string(m))
                         out_wrapped("! ", "  ", INK_WARN, json_string_value(m));
 }
@@ -30,7 +30,7 @@ static bool any_pid(const json_t *tasks) {
         size_t i;
         const json_t *t;
 
-        json_array_foreach((json_t *) tasks, i, t)
+        json_array_foreach ((json_t *) tasks, i, t)
                 if (jnum(t, "pid") > 0)
                         return true;
         return false;
@@ -46,7 +46,7 @@ static void show_tasks(const json_t *plan) {
 
         if (json_array_size(tasks) == 0 || table_new(pids ? columns : planned, &table) < 0)
                 return;
-        json_array_foreach((json_t *) tasks, i, t) {
+        json_array_foreach ((json_t *) tasks, i, t) {
                 _cleanup_free_ char *devices = jjoin(jget(t, "device"), ",");
                 bool moves = jnum(t, "pid") > 0 && json_is_true(jget(t, "changed"));
 
@@ -87,9 +87,9 @@ static double energy_scale(const json_t *terms, const json_t *before) {
         const char *name;
         const json_t *v;
 
-        json_object_foreach((json_t *) terms, name, v)
+        json_object_foreach ((json_t *) terms, name, v)
                 scale = fmax(scale, fabs(json_number_value(v)));
-        json_object_foreach((json_t *) before, name, v)
+        json_object_foreach ((json_t *) before, name, v)
                 scale = fmax(scale, fabs(json_number_value(v)));
         return scale > 0 ? scale : 1;
 }
@@ -103,7 +103,7 @@ static void show_energy(const json_t *plan) {
         if (!energy)
                 return;
         out_heading("%-16s%11s%11s", "ENERGY", "BEFORE", "PLAN");
-        json_object_foreach((json_t *) terms, name, v) {
+        json_object_foreach ((json_t *) terms, name, v) {
                 double b = before ? jnum(terms_before, name) : NAN, n = json_number_value(v);
 
                 if (n != 0 || (!isnan(b) && b != 0))
@@ -149,7 +149,7 @@ static void show_summary(const json_t *plan) {
         size_t n = json_array_size(jget(plan, "tasks")), running = 0, moves = 0, i;
         const json_t *t;
 
-        json_array_foreach((json_t *) jget(plan, "tasks"), i, t) {
+        json_array_foreach ((json_t *) jget(plan, "tasks"), i, t) {
                 running += jnum(t, "pid") > 0;
                 moves += jnum(t, "pid") > 0 && json_is_true(jget(t, "changed"));
         }
@@ -185,18 +185,20 @@ static void show_changes(const json_t *changes) {
 
         if (json_array_size(changes) == 0 || table_new(columns, &table) < 0)
                 return;
-        json_array_foreach((json_t *) changes, i, c) {
-                const char *result = jstr(c, "result"), *got = jstr(c, "got"), *wanted = jstr(c, "wanted"), *path = jstr(c, "path");
+        json_array_foreach ((json_t *) changes, i, c) {
+                const char *result = jstr(c, "result"), *got = jstr(c, "got"), *wanted = jstr(c, "wanted"),
+                           *path = jstr(c, "path");
                 const char *error = json_is_integer(jget(c, "error")) && jnum(c, "error") > 0
-                                            ? strerror((int) jnum(c, "error")) : jstr(c, "error");
+                                            ? strerror((int) jnum(c, "error"))
+                                            : jstr(c, "error");
                 bool narrowed = *got && !streq(got, wanted);
 
                 table_add(table, INK_NONE, "%.0f", isnan(jnum(c, "tid")) ? jnum(c, "pid") : jnum(c, "tid"));
                 table_add(table, INK_NONE, "%s", jstr(c, "comm"));
                 table_add(table, streq(result, "done") ? INK_GOOD : INK_WARN, "%s", result);
                 table_add(table, INK_DIM, "%s", or_dash(jstr(c, "old")));
-                table_add(table, INK_NONE, "%s%s%s%s%s%s%s", *path ? path : or_dash(wanted), narrowed ? " got " : "", narrowed ? got : "",
-                          *error ? " (" : "", error, *error ? ")" : "", "");
+                table_add(table, INK_NONE, "%s%s%s%s%s%s%s", *path ? path : or_dash(wanted), narrowed ? " got " : "",
+                          narrowed ? got : "", *error ? " (" : "", error, *error ? ")" : "", "");
         }
         out("\n");
         table_print(table);

@@ -52,7 +52,8 @@ static int find_command(const char *command) {
                 if (r == -EACCES)
                         code = EXIT_CANNOT_EXEC;
         }
-        log_error("Cannot run %s: %s", command, code == EXIT_NO_COMMAND ? "there is no such command in PATH" : "Permission denied");
+        log_error("Cannot run %s: %s", command,
+                  code == EXIT_NO_COMMAND ? "there is no such command in PATH" : "Permission denied");
         return code;
 }
 
@@ -84,7 +85,8 @@ static int job_from_options(const Options *o, const char *command, Job **ret) {
         FILE *f;
         int r;
 
-        if (!one_line("name", o->name) || !one_line("cpus", o->cpus) || !one_line("memory", o->memory) || !one_line("device", o->device))
+        if (!one_line("name", o->name) || !one_line("cpus", o->cpus) || !one_line("memory", o->memory) ||
+            !one_line("device", o->device))
                 return EXIT_USAGE;
         f = open_memstream(&text, &size);
         if (!f || !name)
@@ -117,7 +119,7 @@ static int make_job(const Options *o, const char *command, Job **ret) {
                 log_error("--job takes everything from the file: leave out --name, --cpus, --memory and --device.");
                 return EXIT_USAGE;
         }
-        r = ctl_load_jobs((char *[]) { (char *) o->job, NULL }, 1, &jobs, &n);
+        r = ctl_load_jobs((char *[]){ (char *) o->job, NULL }, 1, &jobs, &n);
         if (r == EXIT_DONE) {
                 *ret = jobs[0];
                 free(jobs);
@@ -153,21 +155,22 @@ static const json_t *own_task(const json_t *plan) {
         const json_t *tasks = jget(plan, "tasks"), *t;
         size_t i;
 
-        json_array_foreach((json_t *) tasks, i, t)
+        json_array_foreach ((json_t *) tasks, i, t)
                 if (jnum(t, "pid") == getpid())
                         return t;
         return json_array_size(tasks) == 1 ? json_array_get(tasks, 0) : NULL;
 }
 
 static int prefer_memory(const char *mems) {
-        unsigned long mask[BITSET_MAX / (8 * sizeof(unsigned long)) / 64] = {}; /* 1,024 nodes, the kernel's own limit */
+        unsigned long
+                mask[BITSET_MAX / (8 * sizeof(unsigned long)) / 64] = {}; /* 1,024 nodes, the kernel's own limit */
         const unsigned bits = sizeof(mask) * 8, word = 8 * sizeof(*mask);
         _cleanup_(bitset_done) Bitset nodes = BITSET_EMPTY;
         int first;
 
         if (bitset_parse(mems, &nodes) < 0 || bitset_isempty(&nodes))
                 return 0;
-        BITSET_FOREACH(i, &nodes)
+        BITSET_FOREACH (i, &nodes)
                 if ((unsigned) i < bits)
                         mask[(unsigned) i / word] |= 1UL << ((unsigned) i % word);
         if (syscall(SYS_set_mempolicy, POLICY_PREFERRED_MANY, mask, (unsigned long) bits + 1) >= 0)
@@ -184,8 +187,8 @@ static void tell_place(const json_t *plan, const json_t *task) {
         _cleanup_free_ char *devices = jjoin(jget(task, "device"), ",");
 
         fprintf(stderr, "qschedctl: %s on CPUs %s, memory node %s%s%s%s%s\n", jstr(task, "name"), jstr(task, "cpus"),
-                *jstr(task, "mems") ? jstr(task, "mems") : "any", devices && *devices ? ", device " : "", strempty(devices),
-                *jstr(plan, "group") ? ", in " : "", jstr(plan, "group"));
+                *jstr(task, "mems") ? jstr(task, "mems") : "any", devices && *devices ? ", device " : "",
+                strempty(devices), *jstr(plan, "group") ? ", in " : "", jstr(plan, "group"));
 }
 
 static int settle(const Options *o, const json_t *plan) {
@@ -194,7 +197,7 @@ static int settle(const Options *o, const json_t *plan) {
         int r;
 
         if (!json_is_true(jget(plan, "feasible")) || !task) {
-                json_array_foreach((json_t *) jget(plan, "messages"), i, v)
+                json_array_foreach ((json_t *) jget(plan, "messages"), i, v)
                         log_error("%s", strempty(json_string_value(v)));
                 if (json_array_size(jget(plan, "messages")) == 0)
                         log_error("The daemon found no place for the command.");
@@ -205,7 +208,7 @@ static int settle(const Options *o, const json_t *plan) {
                 log_warning_errno(r, "Cannot prefer memory of node %s, going on without: %m", jstr(task, "mems"));
         if (!o->quiet) {
                 tell_place(plan, task);
-                json_array_foreach((json_t *) jget(plan, "messages"), i, v)
+                json_array_foreach ((json_t *) jget(plan, "messages"), i, v)
                         log_notice("%s", strempty(json_string_value(v)));
         }
         return EXIT_DONE;

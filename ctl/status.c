@@ -28,7 +28,8 @@ static void show_machine(const json_t *j) {
         out_ink(INK_GOOD, "● ");
         out_ink(INK_BOLD, "qschedd %s", jstr(j, "version"));
         out(" (pid %.0f), %s\n", jnum(j, "pid"), jstr(j, "state"));
-        out("     Machine: %.0f CPUs in %.0f NUMA node%s", jnum(m, "cpus"), jnum(m, "nodes"), jnum(m, "nodes") == 1 ? "" : "s");
+        out("     Machine: %.0f CPUs in %.0f NUMA node%s", jnum(m, "cpus"), jnum(m, "nodes"),
+            jnum(m, "nodes") == 1 ? "" : "s");
         if (*jstr(m, "allowed"))
                 out(", allowed %s", jstr(m, "allowed"));
         if (*jstr(m, "isolated"))
@@ -68,7 +69,7 @@ static void show_jobs(const json_t *jobs) {
 
         if (json_array_size(jobs) == 0 || table_new(columns, &table) < 0)
                 return;
-        json_array_foreach((json_t *) jobs, i, job) {
+        json_array_foreach ((json_t *) jobs, i, job) {
                 bool all = jnum(job, "matched") >= jnum(job, "ranks");
 
                 table_add(table, INK_BOLD, "%s", jstr(job, "name"));
@@ -82,14 +83,15 @@ static void show_jobs(const json_t *jobs) {
 }
 
 static void show_tasks(const json_t *tasks) {
-        static const char *const columns[] = { ">PID", "TASK", "JOB", ">THREADS", ">USE", "DEVICES", "*CPUS", "MEMS", NULL };
+        static const char *const columns[] = { ">PID",    "TASK",  "JOB",  ">THREADS", ">USE",
+                                               "DEVICES", "*CPUS", "MEMS", NULL };
         _cleanup_(table_freep) Table *table = NULL;
         const json_t *t;
         size_t i;
 
         if (json_array_size(tasks) == 0 || table_new(columns, &table) < 0)
                 return;
-        json_array_foreach((json_t *) tasks, i, t) {
+        json_array_foreach ((json_t *) tasks, i, t) {
                 _cleanup_free_ char *devices = jjoin(jget(t, "devices"), ",");
                 const char *job = jstr(t, "job");
 
@@ -115,11 +117,14 @@ static void show_drift(const json_t *drift) {
 
         if (json_array_size(drift) > 0)
                 out("\n");
-        json_array_foreach((json_t *) drift, i, d) {
+        json_array_foreach ((json_t *) drift, i, d) {
                 _cleanup_free_ char *text = NULL;
 
-                if (asprintf(&text, "thread %.0f (%s) of job %s was moved by somebody else to CPUs %s, planned were %s; it is left alone",
-                             jnum(d, "tid"), jstr(d, "comm"), jstr(d, "job"), jstr(d, "found"), jstr(d, "expected")) >= 0)
+                if (asprintf(
+                            &text,
+                            "thread %.0f (%s) of job %s was moved by somebody else to CPUs %s, planned were %s; it is left alone",
+                            jnum(d, "tid"), jstr(d, "comm"), jstr(d, "job"), jstr(d, "found"),
+                            jstr(d, "expected")) >= 0)
                         out_wrapped("! ", "  ", INK_WARN, text);
         }
 }
@@ -128,7 +133,7 @@ static void show_devices_line(const json_t *devices) {
         size_t i, bad = 0;
         const json_t *d;
 
-        json_array_foreach((json_t *) devices, i, d)
+        json_array_foreach ((json_t *) devices, i, d)
                 bad += streq(jstr(d, "health"), "alarm") || streq(jstr(d, "health"), "critical");
         out("     Devices: %zu", json_array_size(devices));
         if (bad > 0)

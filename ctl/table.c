@@ -63,7 +63,7 @@ int table_add(Table *t, Ink ink, const char *format, ...) {
         va_end(ap);
         if (r < 0)
                 return -ENOMEM;
-        t->cells[t->n_cells++] = (Cell) { s, ink };
+        t->cells[t->n_cells++] = (Cell){ s, ink };
         return 0;
 }
 
@@ -155,7 +155,7 @@ void table_print(const Table *t) {
 
         measure(t, width);
         for (unsigned c = 0; c < t->n_columns; c++)
-                titles[c] = (Cell) { (char *) column_title(t->columns[c]), INK_BOLD };
+                titles[c] = (Cell){ (char *) column_title(t->columns[c]), INK_BOLD };
         print_row(t, width, titles);
         for (size_t i = 0; i + t->n_columns <= t->n_cells; i += t->n_columns)
                 print_row(t, width, t->cells + i);

@@ -24,8 +24,9 @@ static void show_head(const Snapshot *s) {
         for (unsigned i = 0; i < t->n_nodes; i++)
                 memory += t->nodes[i].memory;
         (void) text_format_bytes(buf, sizeof(buf), memory);
-        if (asprintf(&text, "%u CPUs (%u allowed), %u NUMA node%s, %s, %zu device%s", t->n_cpus, bitset_weight(&t->allowed), t->n_nodes,
-                     t->n_nodes == 1 ? "" : "s", buf, s->n_devices, s->n_devices == 1 ? "" : "s") < 0)
+        if (asprintf(&text, "%u CPUs (%u allowed), %u NUMA node%s, %s, %zu device%s", t->n_cpus,
+                     bitset_weight(&t->allowed), t->n_nodes, t->n_nodes == 1 ? "" : "s", buf, s->n_devices,
+                     s->n_devices == 1 ? "" : "s") < 0)
                 return;
         width = text_width(source);
         if (width > OUTPUT_WIDTH - 1) { /* the end of a path tells more than its beginning */
@@ -77,7 +78,9 @@ static unsigned *cell(const Links *l, unsigned a, unsigned b) {
 static int links_make(const Snapshot *s, Links *l) {
         _cleanup_free_ const Link **sorted = calloc(s->n_links + 1, sizeof(*sorted));
 
-        *l = (Links) { .s = s, .kind = calloc(s->n_devices * s->n_devices + 1, sizeof(*l->kind)), .of_kind = calloc(s->n_links + 1, sizeof(*l->of_kind)) };
+        *l = (Links){ .s = s,
+                      .kind = calloc(s->n_devices * s->n_devices + 1, sizeof(*l->kind)),
+                      .of_kind = calloc(s->n_links + 1, sizeof(*l->of_kind)) };
         if (!sorted || !l->kind || !l->of_kind)
                 return -ENOMEM;
         for (size_t i = 0; i < s->n_links; i++)
@@ -182,8 +185,8 @@ static json_t *node_json(const Topology *t, unsigned i) {
 
         for (unsigned k = 0; k < t->n_nodes; k++)
                 json_array_append_new(distances, json_real(topology_distance(t, i, k)));
-        j = json_pack("{s:i, s:o, s:I, s:b, s:o}", "node", n->os, "cpus", set_json(&n->cpus), "memory", (json_int_t) n->memory,
-                      "allowed", n->allowed, "distances", distances);
+        j = json_pack("{s:i, s:o, s:I, s:b, s:o}", "node", n->os, "cpus", set_json(&n->cpus), "memory",
+                      (json_int_t) n->memory, "allowed", n->allowed, "distances", distances);
         if (j && n->free != UINT64_MAX)
                 json_object_set_new(j, "free", json_integer((json_int_t) n->free));
         return j;
@@ -195,8 +198,9 @@ static json_t *links_json(const Snapshot *s) {
         for (size_t i = 0; i < s->n_links; i++) {
                 const Link *l = &s->links[i];
 
-                json_array_append_new(links, json_pack("{s:s, s:s, s:s, s:o}", "a", s->devices[l->a].name, "b", s->devices[l->b].name, "type",
-                                                       link_names[l->type], "bandwidth", isnan(l->bandwidth) ? json_null() : json_real(l->bandwidth)));
+                json_array_append_new(links, json_pack("{s:s, s:s, s:s, s:o}", "a", s->devices[l->a].name, "b",
+                                                       s->devices[l->b].name, "type", link_names[l->type], "bandwidth",
+                                                       isnan(l->bandwidth) ? json_null() : json_real(l->bandwidth)));
         }
         return links;
 }
@@ -205,11 +209,13 @@ static json_t *cpu_json(const Topology *t, const TopologyCpu *c) {
         const struct {
                 const char *key;
                 unsigned value;
-        } levels[] = { { "package", c->package }, { "l3", c->l3 }, { "cluster", c->cluster }, { "core", c->core }, { "smt", c->smt }, { "kind", c->kind } };
+        } levels[] = { { "package", c->package }, { "l3", c->l3 },   { "cluster", c->cluster },
+                       { "core", c->core },       { "smt", c->smt }, { "kind", c->kind } };
         json_t *j = json_pack("{s:i, s:i}", "cpu", c->os, "node", t->nodes[c->node].os);
 
         for (size_t i = 0; j && i < ELEMENTSOF(levels); i++)
-                json_object_set_new(j, levels[i].key, levels[i].value == TOPOLOGY_NONE ? json_null() : json_integer(levels[i].value));
+                json_object_set_new(j, levels[i].key,
+                                    levels[i].value == TOPOLOGY_NONE ? json_null() : json_integer(levels[i].value));
         return j;
 }
 
@@ -225,9 +231,10 @@ static json_t *topology_json(const Snapshot *s, json_t *plan) {
                 json_array_append_new(devices, record_device(s, &s->devices[i]));
         for (char **w = t->warnings; w && *w; w++)
                 json_array_append_new(warnings, json_string(*w));
-        return json_pack("{s:s, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:O?}", "source", strempty(t->source), "online", set_json(&t->online),
-                         "allowed", set_json(&t->allowed), "isolated", set_json(&t->isolated), "distances_known", t->distances_known, "nodes",
-                         nodes, "cpus", cpus, "devices", devices, "links", links_json(s), "messages", warnings, "plan", plan);
+        return json_pack("{s:s, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:O?}", "source", strempty(t->source),
+                         "online", set_json(&t->online), "allowed", set_json(&t->allowed), "isolated",
+                         set_json(&t->isolated), "distances_known", t->distances_known, "nodes", nodes, "cpus", cpus,
+                         "devices", devices, "links", links_json(s), "messages", warnings, "plan", plan);
 }
 
 static void show_topology(const Snapshot *s, const json_t *plan) {

@@ -12,22 +12,21 @@
 #define OFFLINE " machine devices"
 
 const Verb verbs[] = {
-        { "status", "", 0, 0, false, "json host",
-          "Show the daemon, its devices, tasks, jobs and last plan", verb_status },
+        /* name, arguments, at least, at most, is a command, options beside those of all, what it does */
+        { "status", "", 0, 0, false, "json host", "Show the daemon, its devices, tasks, jobs and last plan",
+          verb_status },
         { "plan", "JOBFILE…", 1, UINT_MAX, false, "json host picture" OFFLINE SOLVE,
           "Solve once and print the plan, changing nothing", verb_plan },
         { "apply", "JOBFILE…", 1, UINT_MAX, false, "json host dry-run" SOLVE,
           "Plan, and place the jobs' processes accordingly", verb_apply },
-        { "revert", "[JOB]", 0, 1, false, "json host",
-          "Put back what was changed for a job, or for all", verb_revert },
+        { "revert", "[JOB]", 0, 1, false, "json host", "Put back what was changed for a job, or for all", verb_revert },
         { "run", "[--] COMMAND [ARGUMENT…]", 1, UINT_MAX, true, "name cpus memory device job quiet",
           "Start a command in its place", verb_run },
         { "explain", "[JOBFILE…] TASK|PID|JOB", 1, UINT_MAX, false, "json host" OFFLINE SOLVE,
           "Say why a task is where it is, in numbers", verb_explain },
         { "dump", "", 0, 0, false, "json host",
           "Print the record: machine, devices, tasks; for bug reports and --machine", verb_dump },
-        { "devices", "", 0, 0, false, "json host" OFFLINE,
-          "List the devices", verb_devices },
+        { "devices", "", 0, 0, false, "json host" OFFLINE, "List the devices", verb_devices },
         { "topology", "[JOBFILE…]", 0, UINT_MAX, false, "json host" OFFLINE SOLVE,
           "Draw the machine and who is where on it", verb_topology },
         {}
@@ -37,10 +36,9 @@ static const struct {
         int code;
         const char *help;
 } exit_codes[] = {
-        { EXIT_DONE,       "done, or nothing to do" },
-        { EXIT_FAILED,     "failed" },
-        { EXIT_USAGE,      "wrong usage" },
-        { EXIT_RISKY,      "risky" },
+        /* code, meaning */
+        { EXIT_DONE, "done, or nothing to do" }, { EXIT_FAILED, "failed" },
+        { EXIT_USAGE, "wrong usage" },           { EXIT_RISKY, "risky" },
         { EXIT_INFEASIBLE, "infeasible" },
 };
 
@@ -113,8 +111,8 @@ int verbs_help(const Verb *v) {
 }
 
 static const char *const type_names[] = {
-        [CONFIG_BOOL] = "bool", [CONFIG_UINT] = "uint", [CONFIG_DOUBLE] = "double", [CONFIG_USEC] = "time",
-        [CONFIG_SIZE] = "size", [CONFIG_RATE] = "rate", [CONFIG_STRING] = "string", [CONFIG_STRV] = "list",
+        [CONFIG_BOOL] = "bool",  [CONFIG_UINT] = "uint", [CONFIG_DOUBLE] = "double", [CONFIG_USEC] = "time",
+        [CONFIG_SIZE] = "size",  [CONFIG_RATE] = "rate", [CONFIG_STRING] = "string", [CONFIG_STRV] = "list",
         [CONFIG_BITSET] = "set", [CONFIG_ENUM] = "word",
 };
 
@@ -132,7 +130,8 @@ static void dump_ctl(void) {
         }
         for (const OptionItem *i = option_items; i->name; i++)
                 if (i->help)
-                        out("option\t%s\t%.1s\t%s\t%s\n", i->name, i->letter ? &i->letter : "", strempty(i->argument), i->help);
+                        out("option\t%s\t%.1s\t%s\t%s\n", i->name, i->letter ? &i->letter : "", strempty(i->argument),
+                            i->help);
         for (size_t i = 0; i < ELEMENTSOF(exit_codes); i++)
                 out("exit\t%d\t%s\n", exit_codes[i].code, exit_codes[i].help);
 }
@@ -140,7 +139,8 @@ static void dump_ctl(void) {
 void verbs_dump_tables(void) {
         dump_ctl();
         for (const ConfigItem *i = job_items; i->key; i++)
-                out("job-key\t%s\t%s\t%s\t%s\t%s\n", i->section, i->key, type_names[i->type], strempty(i->def), strempty(i->help));
+                out("job-key\t%s\t%s\t%s\t%s\t%s\n", i->section, i->key, type_names[i->type], strempty(i->def),
+                    strempty(i->help));
         for (const PlacementTerm *t = placement_terms; t->name; t++)
                 out("term\t%s\t%s\t%s\t%g\t%s\n", t->name, term_group_names[t->group], t->unit, t->weight, t->help);
         for (const Solver *const *s = solvers; *s; s++)

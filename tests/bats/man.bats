@@ -112,9 +112,9 @@ tables() { # kind column
         } | sort -u >"$D/names"
         [ "$(wc -l <"$D/names")" -ge 35 ]
         in_page org.qsched1.5 <"$D/names"
-        for action in $(grep -Eho '<action id="[^"]*' "$src/units/org.qsched1.policy" | cut -d'"' -f2); do
+        while read -r action; do
                 grep -q "^Action: $action\.$" "$src/man/org.qsched1.5"
-        done
+        done < <(grep -Eho '<action id="[^"]*' "$src/units/org.qsched1.policy" | cut -d'"' -f2)
 }
 
 @test "qsched.record(5) has every member" {
