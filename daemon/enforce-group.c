@@ -407,3 +407,22 @@ int group_put_back(Enforcer *e, const UndoEntry *entry, Outcome *o) {
                          strempty(entry->job), entry->new_path, entry->old_path);
         return r < 0 ? r : 0;
 }
+
+/* A group stays busy for a moment after its last process has left it. */
+int group_remove(const char *dir) {
+        _cleanup_free_ char *path = path_join(dir, "cgroup.procs");
+
+        for (unsigned i = 0; i < 10; i++) {
+                _cleanup_free_ char *text = NULL;
+                struct stat st;
+
+                if (rmdir(dir) == 0 || errno == ENOENT)
+                        return 0;
+                if (errno != EBUSY || stat(dir, &st) < 0 || st.st_nlink > 2)
+                        break;
+                if (!path || read_file_at(AT_FDCWD, path, 16U << 20, &text, NULL) < 0 || *text)
+                        break;
+                (void) usleep(2000);
+        }
+        return -EBUSY;
+}

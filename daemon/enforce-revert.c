@@ -332,10 +332,13 @@ typedef struct Pick {     /* which entries are meant */
         const char *job;  /* NULL: of any */
         bool uncommitted; /* only those */
         uint64_t id;      /* of this transaction; 0: of any */
+        Process process;  /* pid 0: of any */
 } Pick;
 
 static bool picked(const Pick *p, const UndoEntry *e) {
         if (e->type == UNDO_DIR || (p->uncommitted && e->committed) || (p->id > 0 && e->id != p->id))
+                return false;
+        if (p->process.pid > 0 && (e->process.pid != p->process.pid || e->process.start_time != p->process.start_time))
                 return false;
         return !p->job || streq(strempty(e->job), p->job);
 }
@@ -437,6 +440,17 @@ int enforce_revert(Enforcer *e, const char *job, Outcome *ret) {
         return r;
 }
 
+int enforce_revert_process(Enforcer *e, Process process, Outcome *ret) {
+        int r;
+
+        *ret = (Outcome){};
+        r = online_read(e);
+        if (r >= 0)
+                r = restore_picked(e, &(Pick){ .process = process }, false, ret);
+        (void) enforce_sweep(e);
+        return r;
+}
+
 static uint64_t next_uncommitted(Enforcer *e, uint64_t after) {
         uint64_t id = 0;
         size_t n;
@@ -522,7 +536,7 @@ int enforce_sweep(Enforcer *e) {
                 return r;
         all = undo_entries(e->undo, &n);
         for (size_t i = n; i-- > 0;) /* children were made after their parents */
-                if (all[i].type == UNDO_DIR && (rmdir(all[i].new_path) == 0 || errno == ENOENT))
+                if (all[i].type == UNDO_DIR && group_remove(all[i].new_path) >= 0)
                         (void) undo_forget(e->undo, &all[i]);
         return 0;
 }

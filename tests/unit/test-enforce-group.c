@@ -258,8 +258,10 @@ static void assert_no_group(Fixture *f, const char *group) {
         _cleanup_free_ char *dir = path_join(tree(f), group + 1), *slice = path_join(tree(f), "qsched.slice");
         struct stat st;
 
-        for (unsigned i = 0; i < 500 && access(dir, F_OK) == 0; i++)
+        for (unsigned i = 0; i < 500 && access(dir, F_OK) == 0; i++) {
+                assert_int_equal(enforce_sweep(f->enforcer), 0);
                 usleep(10000);
+        }
         assert_int_equal(access(dir, F_OK), -1);
         /* The slice is systemd's, or ours and gone too, unless somebody else's job is in it. */
         if (sd_booted() <= 0 && stat(slice, &st) == 0)
