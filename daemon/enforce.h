@@ -60,6 +60,8 @@ DEFINE_CLEANUP(Enforcer *, enforcer_free);
 int enforce_apply(Enforcer *e, const Plan *plan, const char *job, Outcome *ret);
 /* Puts back what the journal knows of a job (NULL: of all). Threads born since get their process's old mask. */
 int enforce_revert(Enforcer *e, const char *job, Outcome *ret);
+/* The same for one process, which its job does not name any more. */
+int enforce_revert_process(Enforcer *e, Process process, Outcome *ret);
 /* At start: undoes transactions without a commit mark; forgets entries of processes that are gone. */
 int enforce_recover(Enforcer *e, Outcome *ret);
 /* For `run`: moves a process that sits in nobody's group into qsched.slice and gives it its CPUs. *ret_group is where

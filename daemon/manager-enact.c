@@ -66,9 +66,59 @@ static int adopt(Manager *m, const Request *q, const Solve *s, char **ret_group,
         if (q->scope != SCOPE_AUTHORISED)
                 return (*ret_group = strdup(strempty(task->cgroup))) ? 0 : -ENOMEM;
         r = enforce_adopt(m->enforcer, q->jobs[0]->job->name, task, planned, ret_group, &one);
-        if (r >= 0)
-                r = outcome_absorb(outcome, &one);
+        if (outcome_absorb(outcome, &one) < 0 && r >= 0)
+                r = -ENOMEM;
         outcome_done(&one);
+        return r;
+}
+
+static bool plan_has(const Plan *p, Process process) {
+        if (plan_of_process(p, process))
+                return true;
+        for (size_t i = 0; i < p->n_tasks; i++)
+                for (size_t k = 0; k < p->tasks[i].n_children; k++)
+                        if (p->tasks[i].children[k].pid == process.pid &&
+                            p->tasks[i].children[k].start_time == process.start_time)
+                                return true;
+        return false;
+}
+
+static bool asks_for(const Request *q, const char *job) {
+        for (size_t i = 0; i < q->n_jobs; i++)
+                if (streq(q->jobs[i]->job->name, strempty(job)))
+                        return true;
+        return false;
+}
+
+/* A process that a job placed before it was replaced, and does not name any more: 1 and which. */
+static int find_stray(Manager *m, const Request *q, const Plan *plan, Process *ret) {
+        const UndoEntry *entries;
+        size_t n;
+
+        entries = undo_entries(m->undo, &n);
+        for (size_t i = 0; i < n; i++) {
+                if (entries[i].type == UNDO_DIR || !asks_for(q, entries[i].job) || plan_has(plan, entries[i].process) ||
+                    process_is(entries[i].process.pid, entries[i].process.start_time) != 1)
+                        continue;
+                *ret = entries[i].process;
+                return 1;
+        }
+        return 0;
+}
+
+static int put_back_strays(Manager *m, const Request *q, const Plan *plan, Outcome *outcome) {
+        Process last = {}, stray;
+        int r = 0;
+
+        while (r >= 0 && find_stray(m, q, plan, &stray) > 0 && stray.pid != last.pid) { /* the same again: it stays */
+                Outcome one = {};
+
+                last = stray;
+                r = enforce_revert_process(m->enforcer, stray, &one);
+                if (r >= 0)
+                        r = outcome_absorb(outcome, &one);
+                outcome_done(&one);
+        }
         return r;
 }
 
@@ -82,9 +132,11 @@ static int change_kernel(Manager *m, const Request *q, const Solve *s, char **re
                         return r;
         }
         r = enforce_apply(m->enforcer, s->plan, NULL, &one);
-        if (r >= 0)
-                r = outcome_absorb(outcome, &one);
+        if (outcome_absorb(outcome, &one) < 0 && r >= 0)
+                r = -ENOMEM;
         outcome_done(&one);
+        if (r >= 0 && q->kind == REQUEST_APPLY)
+                r = put_back_strays(m, q, s->plan, outcome);
         return r;
 }
 
@@ -133,6 +185,15 @@ static int settle(Manager *m, Request *q, Solve *s, const Outcome *o, const char
         return r;
 }
 
+/* The enforcer's last sentence says what became of the changes made before the failure. */
+static const char *what_failed(const Outcome *o, int r) {
+        size_t n = strv_length(o->messages);
+
+        if (n > 0)
+                return o->messages[n - 1];
+        return r == -ESRCH ? "The process is gone: nothing was changed" : strerror(-r);
+}
+
 static int enact(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_message) {
         _cleanup_free_ char *group = NULL;
         Outcome outcome = {};
@@ -147,8 +208,7 @@ static int enact(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_mess
                 r = manager_take_outcome(m, &outcome);
         if (r < 0) {
                 cancel_jobs(m, q);
-                (void) text_fail(r, ret_message, "Nothing could be changed: %s",
-                                 r == -ESRCH ? "the process is gone" : strerror(-r));
+                (void) text_fail(r, ret_message, "%s", what_failed(&outcome, r));
         } else
                 r = settle(m, q, s, &outcome, group, ret);
         outcome_done(&outcome);
