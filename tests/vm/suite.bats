@@ -24,9 +24,29 @@ teardown() {
 }
 
 worker() { # arguments of worker; its pid is appended to workers
-        "$T/worker" "$@" >/dev/null 2>&1 3>&- &
+        "$T/worker" "$@" >worker.out 2>&1 3>&- &
         workers+=($!)
-        sleep 0.3
+        until_true grep -q ready worker.out
+        rm worker.out
+}
+
+# The guest is slow, and slower on a busy host: waits for things, not for times.
+until_true() {
+        local i
+        for ((i = 0; i < 300; i++)); do
+                "$@" && return 0
+                sleep 0.2
+        done
+        echo "waited a minute in vain for: $*"
+        return 1
+}
+
+gone() {
+        [ ! -e "$1" ]
+}
+
+has_threads() {
+        [ "$(threads "$1")" -eq "$2" ]
 }
 
 # Every mask that a thread of a process has, each once: "2" when all are the same.
@@ -107,15 +127,13 @@ as_nobody() {
 }
 
 @test "apply puts all threads of each rank on its device's node, those born later too" {
-        worker --threads=3 --late=3:4
+        worker --threads=3 --late=3:8
         worker --threads=3
         pair_job
         qschedctl apply pair.job
         on_node "${workers[0]}" 3
         on_node "${workers[1]}" 1
-        before=$(threads "${workers[0]}")
-        sleep 5
-        [ "$(threads "${workers[0]}")" -eq $((before + 2)) ]
+        until_true has_threads "${workers[0]}" 6
         on_node "${workers[0]}" 3
 }
 
@@ -145,8 +163,8 @@ as_nobody() {
 
 @test "a task of another unit stays in its group and inside its cpuset; afterwards it follows it again" {
         systemd-run -q --unit=qsched-test-foreign -p AllowedCPUs=0-3 "$T/worker" --threads=3
-        sleep 1
         pid=$(systemctl show -P MainPID qsched-test-foreign)
+        until_true has_threads "$pid" 3
         printf '[Job]\nName=foreign\n[Ranks]\nCount=1\nCPUs=1\nDevice=%s\nMatch=pid:%s\n' "$(device 3)" "$pid" >foreign.job
         qschedctl apply foreign.job
         masks "$pid"
@@ -163,7 +181,7 @@ as_nobody() {
         systemd-run -q --scope --slice=user.slice qschedctl run --name=owned --cpus=1 --device=edu:1 -- \
                 "$T/worker" --threads=3 >run.log 2>&1 3>&- &
         workers+=($!)
-        until grep -q ready run.log; do sleep 0.2; done
+        until_true grep -q ready run.log
         pid=${workers[0]}
         cat run.log "/proc/$pid/cgroup"
         [[ $(readlink "/proc/$pid/exe") = */worker ]]
@@ -179,14 +197,13 @@ as_nobody() {
         [ "$(grep -cE " prefer( \(many\))?:$node " "/proc/$pid/numa_maps")" -gt 0 ]
         [ "$(grep -cE ' bind' "/proc/$pid/numa_maps")" = 0 ]
         kill "$pid"
-        for _ in $(seq 100); do [ -e "/sys/fs/cgroup$group" ] || break; sleep 0.2; done
-        [ ! -e "/sys/fs/cgroup$group" ]
+        until_true gone "/sys/fs/cgroup$group"
 }
 
 @test "run from inside a unit stays in the unit's group and narrows the mask only" {
         qschedctl run --name=guestrun --cpus=1 --device=edu:1 -- "$T/worker" --threads=3 >run.log 2>&1 3>&- &
         workers+=($!)
-        until grep -q ready run.log; do sleep 0.2; done
+        until_true grep -q ready run.log
         pid=${workers[0]}
         cat run.log
         [ "$(cat "/proc/$pid/cgroup")" = 0::/system.slice/qsched-tests.service ]
@@ -232,9 +249,10 @@ as_nobody() {
         worker --threads=3
         pair_job
         qschedctl apply pair.job
+        old=$(systemctl show -P MainPID qschedd)
         systemctl kill -s KILL qschedd
-        sleep 5
-        [ "$(systemctl is-active qschedd)" = active ]
+        until_true gone "/proc/$old"
+        until_true systemctl -q is-active qschedd
         on_node "${workers[0]}" 3
         qschedctl revert pair
         everywhere "${workers[0]}"
