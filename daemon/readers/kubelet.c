@@ -22,7 +22,7 @@ static int add_entries(json_t *entries, Bitset *given) {
         json_t *v;
         int r;
 
-        json_object_foreach(entries, key, v) {
+        json_object_foreach (entries, key, v) {
                 Bitset b = BITSET_EMPTY;
 
                 if (json_is_object(v))
@@ -69,7 +69,8 @@ static int format_reason(const Bitset *given, const Bitset *pool, char **ret) {
         else if (!*p)
                 r = asprintf(ret, "kubelet's static CPU manager has given CPUs %s to guaranteed pods", g);
         else
-                r = asprintf(ret, "kubelet's static CPU manager has given CPUs %s to guaranteed pods and may give %s", g, p);
+                r = asprintf(ret, "kubelet's static CPU manager has given CPUs %s to guaranteed pods and may give %s",
+                             g, p);
         return r < 0 ? -ENOMEM : 0;
 }
 

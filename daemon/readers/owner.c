@@ -62,8 +62,9 @@ static void set_container(OwnerScan *o, const char *runtime, const char *id) {
 static bool scan_pod(OwnerScan *o, const char *c) {
         const char *uid = NULL;
 
-        if (starts_with(c, "pod") && (streq(o->previous, "burstable") || streq(o->previous, "besteffort") ||
-                                      streq(o->previous, "guaranteed") || ends_with(o->previous, "kubepods") || streq(o->previous, "kubepods")))
+        if (starts_with(c, "pod") &&
+            (streq(o->previous, "burstable") || streq(o->previous, "besteffort") || streq(o->previous, "guaranteed") ||
+             ends_with(o->previous, "kubepods") || streq(o->previous, "kubepods")))
                 uid = c + 3;
         else if (strstr(c, "kubepods") && (uid = strstr(c, "-pod")))
                 uid += 4;
@@ -86,8 +87,12 @@ static bool scan_container(OwnerScan *o, const char *c) {
         static const struct {
                 const char *prefix, *runtime;
         } names[] = {
-                { "cri-containerd-", "containerd" }, { "containerd-", "containerd" }, { "nerdctl-", "containerd" },
-                { "docker-", "docker" },             { "crio-", "cri-o" },            { "libpod-", "podman" },
+                { "cri-containerd-", "containerd" },
+                { "containerd-", "containerd" },
+                { "nerdctl-", "containerd" },
+                { "docker-", "docker" },
+                { "crio-", "cri-o" },
+                { "libpod-", "podman" },
                 { "isulad-", "isulad" },
         };
 
@@ -105,14 +110,16 @@ static bool scan_container(OwnerScan *o, const char *c) {
                 return true;
         }
         if (is_id(c)) {
-                set_container(o, streq(o->previous, "docker") || streq(o->previous, "isulad") ? o->previous : "container", c);
+                set_container(
+                        o, streq(o->previous, "docker") || streq(o->previous, "isulad") ? o->previous : "container", c);
                 return true;
         }
         return false;
 }
 
 static bool scan_slurm(OwnerScan *o, const char *c) {
-        if (streq(c, "slurm") || starts_with(c, "slurm_") || streq(c, "slurmstepd.scope") || ends_with(c, "_slurmstepd.scope")) {
+        if (streq(c, "slurm") || starts_with(c, "slurm_") || streq(c, "slurmstepd.scope") ||
+            ends_with(c, "_slurmstepd.scope")) {
                 o->slurm = true;
                 return !ends_with(c, ".scope"); /* also a unit, of the daemon's own processes */
         }

@@ -12,14 +12,14 @@ typedef struct ProcStat { /* /proc/PID/stat */
         pid_t pid, parent;
         char comm[64];
         char state;
-        bool kernel; /* PF_KTHREAD */
+        bool kernel;                                           /* PF_KTHREAD */
         uint64_t utime, stime, children_utime, children_stime; /* the latter: children that ended and were waited for */
         unsigned threads;
         uint64_t start_time;
 } ProcStat;
 
 typedef struct ProcStatus { /* /proc/PID/status or /proc/PID/task/TID/status */
-        uid_t uid; /* real */
+        uid_t uid;          /* real */
         Bitset cpus, mems;
 } ProcStatus;
 

@@ -22,8 +22,8 @@
 
 int environ_rank(const char *block, size_t size) {
         static const char *const names[] = {
-                "RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID",
-                "LOCAL_RANK",
+                "RANK",         "RANK_ID",    "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK",
+                "SLURM_PROCID", "LOCAL_RANK",
         };
 
         for (size_t i = 0; i < ELEMENTSOF(names); i++) {
@@ -152,7 +152,8 @@ int environ_visible_devices(const char *block, size_t size, const char *kind, co
                 ;
         if (i == ELEMENTSOF(rules))
                 return 0;
-        outer = read_outer(rules[i].outer ? proc_environ_get(block, size, rules[i].outer) : NULL, rules[i].ascending, &list, &n);
+        outer = read_outer(rules[i].outer ? proc_environ_get(block, size, rules[i].outer) : NULL, rules[i].ascending,
+                           &list, &n);
         if (outer == -ENOMEM)
                 return outer;
         for (size_t k = 0; k < ELEMENTSOF(rules[i].inner) && !inner; k++)

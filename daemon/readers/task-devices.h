@@ -10,7 +10,7 @@ typedef struct DeviceNode {
         unsigned device; /* index into the snapshot's devices; TOPOLOGY_NONE unknown */
         bool opens;      /* holding it makes a task; a render node alone does not, without the compute node beside it */
         const char *kind; /* borrowed; NULL unknown */
-        unsigned number; /* in its name; UINT_MAX none */
+        unsigned number;  /* in its name; UINT_MAX none */
 } DeviceNode;
 
 typedef struct NodeTable { /* made anew at each tick: nodes come and go with drivers */

@@ -299,8 +299,10 @@ static int warn_denied(const Pass *x) {
                 n += x->seen[i].denied;
         if (n == 0)
                 return 0;
-        return strv_extendf(&x->snapshot->warnings, "The open files of %zu process%s may not be read without root: "
-                            "which devices %s is not known", n, n > 1 ? "es" : "", n > 1 ? "they hold" : "it holds");
+        return strv_extendf(&x->snapshot->warnings,
+                            "The open files of %zu process%s may not be read without root: "
+                            "which devices %s is not known",
+                            n, n > 1 ? "es" : "", n > 1 ? "they hold" : "it holds");
 }
 
 /* ---- all of it ---- */

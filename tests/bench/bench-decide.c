@@ -58,6 +58,7 @@ int main(int argc, char **argv) {
         unsigned runs = argc > 1 ? (unsigned) atoi(argv[1]) : 11;
         _cleanup_free_ uint64_t *times = calloc(MAX(runs, 1U), sizeof(uint64_t));
 
+        setvbuf(stdout, NULL, _IOLBF, 0);
         printf("%-42s %8s %8s %10s %10s  %s\n", "size", "median", "worst", "energy", "bound", "solver");
         for (size_t i = 0; times && i < ELEMENTSOF(sizes); i++) {
                 _cleanup_(job_freep) Job *job = NULL;

@@ -73,7 +73,8 @@ static void fuzz_environ(const char *block, size_t size) {
                 _cleanup_free_ unsigned *list = NULL;
                 size_t n = 0;
 
-                if (environ_visible_devices(block, size, kinds[i], seen, i % 2 ? 3 : 0, &list, &n) > 0 && n > 0 && !list)
+                if (environ_visible_devices(block, size, kinds[i], seen, i % 2 ? 3 : 0, &list, &n) > 0 && n > 0 &&
+                    !list)
                         abort();
         }
 }
@@ -98,30 +99,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         memcpy(text, data + 1, size - 1);
         text[size - 1] = '\0';
         switch (data[0]) {
-        case 's':
-                fuzz_stat(text);
-                break;
-        case 'u':
-                fuzz_status(text);
-                break;
-        case 'c':
-                fuzz_cgroup(text);
-                break;
-        case 'm':
-                fuzz_mountinfo(text);
-                break;
+        case 's': fuzz_stat(text); break;
+        case 'u': fuzz_status(text); break;
+        case 'c': fuzz_cgroup(text); break;
+        case 'm': fuzz_mountinfo(text); break;
         case 'n':
-        case 'N':
-                fuzz_numa(text, data[0] == 'n');
-                break;
-        case 'e':
-                fuzz_environ(text, size - 1);
-                break;
-        case 'k':
-                fuzz_kubelet(text);
-                break;
-        default:
-                break;
+        case 'N': fuzz_numa(text, data[0] == 'n'); break;
+        case 'e': fuzz_environ(text, size - 1); break;
+        case 'k': fuzz_kubelet(text); break;
+        default: break;
         }
         return 0;
 }
