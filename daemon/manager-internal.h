@@ -65,6 +65,7 @@ struct Manager {
 
         Snapshot *snapshot; /* all applied jobs, the last time nobody was solving */
         char **unfit;       /* why the last automatic re-plan was infeasible; NULL it was not */
+        char **faulty;      /* names of devices that were bad at the last look */
         Plan *plan;         /* in force: tasks of all applied jobs that have processes or planned ranks */
         Scope *scopes;
         size_t n_scopes;

@@ -164,27 +164,43 @@ static bool device_bad(const Device *d) {
         return d->health == HEALTH_ALARM || d->health == HEALTH_CRITICAL;
 }
 
-/* Devices that went bad since the last look. */
-static bool tell_faults(Manager *m, const Snapshot *before, const Snapshot *now) {
-        bool any = false;
+static void tell_fault(Manager *m, const Device *d) {
+        log_warning("Device %s: health is now %s", d->name, health_names[d->health]);
+        for (size_t k = 0; k < m->n_observers; k++)
+                if (m->observers[k].device_fault)
+                        m->observers[k].device_fault(m->observers[k].userdata, d);
+}
 
-        for (size_t i = 0; i < now->n_devices; i++) {
-                const Device *d = &now->devices[i], *old = before ? snapshot_device(before, d->name, NULL) : NULL;
+/* Tells of devices that went bad since the last look; 1 when others are bad than then: plans made before are none. */
+static int look_at_health(Manager *m, const Snapshot *s) {
+        _cleanup_(strv_freep) char **faulty = NULL;
+        bool changed = false;
 
-                if (!device_bad(d) || (old && device_bad(old)))
+        for (size_t i = 0; i < s->n_devices; i++) {
+                if (!device_bad(&s->devices[i]))
                         continue;
-                any = true;
-                log_warning("Device %s: health is now %s", d->name, health_names[d->health]);
-                for (size_t k = 0; k < m->n_observers; k++)
-                        if (m->observers[k].device_fault)
-                                m->observers[k].device_fault(m->observers[k].userdata, d);
+                if (strv_extend(&faulty, s->devices[i].name) < 0)
+                        return -ENOMEM;
+                if (strv_contains(m->faulty, s->devices[i].name))
+                        continue;
+                changed = true;
+                tell_fault(m, &s->devices[i]);
         }
-        return any;
+        changed = changed || strv_length(faulty) != strv_length(m->faulty);
+        strv_free(m->faulty);
+        m->faulty = TAKE_PTR(faulty);
+        return changed;
+}
+
+static void forget_scopes(Manager *m) {
+        for (size_t i = 0; i < m->n_scopes; i++) {
+                free(m->scopes[i].signature);
+                m->scopes[i].signature = NULL;
+        }
 }
 
 int manager_look(Manager *m, char **ret_message) {
-        _cleanup_(snapshot_freep) Snapshot *s = NULL, *before = NULL;
-        bool fault;
+        Snapshot *s;
         int r;
 
         if (worker_busy(m->worker))
@@ -199,13 +215,13 @@ int manager_look(Manager *m, char **ret_message) {
         r = manager_collect(m, m->jobs->jobs, m->jobs->n_jobs, NULL, NULL, &s, ret_message);
         if (r < 0)
                 return r;
-        before = m->snapshot;
-        m->snapshot = TAKE_PTR(s);
-        fault = tell_faults(m, before, m->snapshot);
-        for (size_t i = 0; fault && i < m->n_scopes; i++) {
-                free(m->scopes[i].signature); /* a plan made before the fault is no plan any more */
-                m->scopes[i].signature = NULL;
-        }
+        snapshot_free(m->snapshot);
+        m->snapshot = s;
+        r = look_at_health(m, s);
+        if (r < 0)
+                return r;
+        if (r > 0)
+                forget_scopes(m);
         for (size_t i = 0; i < m->n_observers; i++)
                 if (m->observers[i].snapshot)
                         m->observers[i].snapshot(m->observers[i].userdata, m->snapshot, m->plan);
@@ -345,6 +361,7 @@ Manager *manager_free(Manager *m) {
         drift_free(m->drift, m->n_drift);
         strv_free(m->said);
         strv_free(m->unfit);
+        strv_free(m->faulty);
         job_store_free(m->jobs);
         enforcer_free(m->enforcer);
         undo_free(m->undo);
@@ -392,10 +409,7 @@ int manager_reload(Manager *m, char **ret_message) {
         if (level >= 0)
                 log_set_max_level(level);
         m->machine_stale = true;
-        for (size_t i = 0; i < m->n_scopes; i++) { /* weights, devices and housekeeping may be others now */
-                free(m->scopes[i].signature);
-                m->scopes[i].signature = NULL;
-        }
+        forget_scopes(m); /* weights, devices and housekeeping may be others now */
         r = manager_look(m, &message);
         if (r < 0)
                 log_warning("The new configuration is in force, but the host could not be read: %s",

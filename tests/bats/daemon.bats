@@ -32,6 +32,13 @@ two_placed() {
         [ "$(masks "${workers[0]}")" != "$(masks "$last")" ]
 }
 
+# Signals of the daemon, into $D/signals.
+listen() {
+        busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" monitor org.qsched1 >"$D/signals" 2>&1 3>&- &
+        pids+=($!)
+        wait_until 5 grep -q . "$D/signals"
+}
+
 # --- start and end -----------------------------------------------------------------------------------------------
 
 @test "no bus: one sentence, exit 1" {
@@ -130,9 +137,7 @@ two_placed() {
 @test "devices, jobs and tasks are objects; they come and go with signals" {
         printf '[Device npu0]\nKind=ascend\nNUMANode=0\nMemory=64G\n' >"$D/devices"
         start_qschedd --devices "$D/devices"
-        busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" monitor org.qsched1 >"$D/signals" 2>&1 3>&- &
-        pids+=($!)
-        sleep 0.5
+        listen
         tree() { busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" --list tree org.qsched1; }
         tree | grep -qx /org/qsched1/device/npu0
         [ "$(busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" get-property org.qsched1 /org/qsched1/device/npu0 org.qsched1.Device Kind)" = 's "ascend"' ]
@@ -148,6 +153,20 @@ two_placed() {
         for word in InterfacesAdded InterfacesRemoved PropertiesChanged PlanApplied; do
                 grep -q "Member=$word" "$D/signals" || { echo "no signal $word"; return 1; }
         done
+}
+
+@test "a device that goes bad is told of, once" {
+        device() { printf '[Device npu0]\nKind=ascend\nNUMANode=0\nHealth=%s\n' "$1" >"$D/devices"; }
+        device ok
+        start_qschedd --devices "$D/devices"
+        listen
+        device critical
+        kill -HUP "$qschedd"
+        wait_until 5 grep -q "Member=DeviceFault" "$D/signals"
+        kill -HUP "$qschedd"
+        sleep 1
+        [ "$(grep -c "Member=DeviceFault" "$D/signals")" = 1 ]
+        [ "$(busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" get-property org.qsched1 /org/qsched1/device/npu0 org.qsched1.Device Health)" = 's "critical"' ]
 }
 
 @test "errors have names and sentences" {
@@ -294,12 +313,14 @@ two_placed() {
         two_placed
         mine=$(masks "$last")
         other=$(masks "${workers[0]}")
+        listen
         taskset -a -p -c "$other" "$last"
         wait_until 5 grep -q 'changed by somebody else' "$D/qschedd.log"
         sleep 1
         [ "$(grep -c 'changed by somebody else' "$D/qschedd.log")" = "$(threads "$last")" ]
         [ "$(grep -c 'left alone' "$D/qschedd.log")" -le $(($(threads "$last") + 1)) ]
         [ "$(status | jq -r '.drift[0].found')" = "$other" ]
+        wait_until 5 grep -q "Member=Drift" "$D/signals"
         [ "$(masks "$last")" = "$other" ]
         call Revert s one
         [ "$(masks "$last")" = "$other" ]

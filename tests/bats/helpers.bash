@@ -175,8 +175,11 @@ teardown_all() {
                 kill "${pids[i]}" 2>/dev/null || continue
                 wait "${pids[i]}" 2>/dev/null || true
         done
+        # a report of a sanitizer, also that of a leak at the end, fails the test
+        grep -A 20 -E 'ERROR: .*Sanitizer|WARNING: ThreadSanitizer|runtime error:' "$D/qschedd.log" 2>/dev/null && reported=1
         for i in run state; do
                 mountpoint -q "$D/$i" && umount -l "$D/$i"
         done
         rm -rf "$D"
+        [ -z "${reported:-}" ]
 }
