@@ -292,8 +292,8 @@ int slots_new(const Search *s, int64_t root_bound, Slots **ret) {
         slots->alive = calloc(items, sizeof(*slots->alive));
         slots->least = calloc(items, sizeof(*slots->least));
         slots->dead = calloc(n, sizeof(*slots->dead));
-        if (slots->slot && slots->column && slots->component && slots->components && slots->items &&
-            slots->segments && slots->alive && slots->least && slots->dead) {
+        if (slots->slot && slots->column && slots->component && slots->components && slots->items && slots->segments &&
+            slots->alive && slots->least && slots->dead) {
                 memset(slots->slot, 0xff, n * sizeof(*slots->slot));
                 r = gather(s, slots, root_bound);
         }
@@ -312,7 +312,7 @@ static bool segment_read(const Slots *slots, const Search *s, size_t k, size_t r
         uint32_t b = f->item_of[q->col[k]], end = f->first[b] + f->size[b], left = slots->alive[b], seen = 0;
         int64_t low = COST_NEVER, high = -COST_NEVER;
 
-        *seg = (Segment) { .item = b, .component = slots->component[b], .from = k };
+        *seg = (Segment){ .item = b, .component = slots->component[b], .from = k };
         for (; k < row_end && q->col[k] < end; k++) {
                 uint32_t v = q->col[k];
 

@@ -57,7 +57,7 @@ static void list_least(Search *s, size_t *at) {
                         if (min == 0)
                                 continue;
                         if (s->least) {
-                                s->least[at[b]] = (Least) { .v = v, .min = min };
+                                s->least[at[b]] = (Least){ .v = v, .min = min };
                                 s->later[v] += min;
                         }
                         at[b]++;
@@ -96,8 +96,8 @@ static int search_init(Search *s) {
         s->child = calloc((size_t) f->q->n + 1, sizeof(*s->child));
         s->nothing = calloc(items, sizeof(*s->nothing));
         s->worth = calloc(items, sizeof(*s->worth));
-        if (!s->assigned || !s->held || !s->levels || !s->children || !s->now || !s->later || !s->child || !s->nothing ||
-            !s->worth)
+        if (!s->assigned || !s->held || !s->levels || !s->children || !s->now || !s->later || !s->child ||
+            !s->nothing || !s->worth)
                 return -ENOMEM;
         for (uint32_t v = 0; v < f->q->n; v++)
                 s->now[v] = 2 * (int64_t) f->q->linear[v];
@@ -169,7 +169,7 @@ static int child_cmp(const void *a, const void *b) {
 
 static void add_child(Search *s, Level *l, uint32_t to, int64_t bound) {
         if (!hopeless(s, bound))
-                l->children[l->n_children++] = (Child) { .to = to, .bound = bound };
+                l->children[l->n_children++] = (Child){ .to = to, .bound = bound };
 }
 
 /* By child[]: the item with the fewest ways left if that is few of its choices, else the one whose second-best way
@@ -209,7 +209,7 @@ static void branch(Search *s, uint32_t item) {
         const Frame *f = s->f;
         Level *l = &s->levels[s->depth];
 
-        *l = (Level) { .item = item, .children = s->children + s->n_children, .steps = s->steps };
+        *l = (Level){ .item = item, .children = s->children + s->n_children, .steps = s->steps };
         if (f->optional[item])
                 add_child(s, l, ITEM_NOTHING, s->nothing[item]);
         for (uint32_t v = f->first[item]; v < f->first[item] + f->size[item]; v++)

@@ -42,7 +42,7 @@ typedef struct Search {
         Least *least;
         int64_t *now;   /* by variable, doubled: linear + couplings to what is assigned */
         int64_t *later; /* least couplings to what is not */
-        int64_t fixed; /* of what is assigned, doubled */
+        int64_t fixed;  /* of what is assigned, doubled */
         bool *assigned;
         uint32_t *held;
         uint32_t depth;
@@ -51,11 +51,11 @@ typedef struct Search {
         size_t n_children;
         Incumbent *best;
         uint64_t nodes;
-        int64_t *child; /* by variable: bound of the node below that takes it, or BOUND_DEAD */
-        int64_t *nothing; /* by ungrouped item: the same for leaving it out */
+        int64_t *child;      /* by variable: bound of the node below that takes it, or BOUND_DEAD */
+        int64_t *nothing;    /* by ungrouped item: the same for leaving it out */
         struct Slots *slots; /* NULL: no strong bound */
-        Worth *worth; /* by depth */
-        uint64_t steps; /* of work, some nanoseconds each */
+        Worth *worth;        /* by depth */
+        uint64_t steps;      /* of work, some nanoseconds each */
 } Search;
 
 /* Nothing whose bound reaches this can be better: energies are whole. */
@@ -68,4 +68,3 @@ int slots_new(const Search *s, int64_t root_bound, struct Slots **ret);
 struct Slots *slots_free(struct Slots *slots);
 /* Bounds the present node and, in child[], each way down from it. BOUND_DEAD: no point below can be better. */
 int64_t slots_bound(struct Slots *slots, Search *s);
-

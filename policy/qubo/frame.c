@@ -70,11 +70,42 @@ static bool fields_are_narrow(const Qubo *q) {
         return true;
 }
 
+/* For groups in models too large for a matrix. */
+static int segments_init(Frame *f) {
+        const Qubo *q = f->q;
+        size_t width = (size_t) f->n_items + 1;
+
+        if (f->dense || q->n_groups < 2 || q->n * width > FRAME_SEATS_MAX || q->row[q->n] > UINT32_MAX)
+                return 0;
+        f->segment = malloc(q->n * width * sizeof(*f->segment));
+        if (!f->segment)
+                return -ENOMEM;
+        for (uint32_t u = 0; u < q->n; u++) {
+                uint32_t *segment = f->segment + u * width, b = 0;
+
+                for (size_t k = q->row[u]; k < q->row[u + 1]; k++)
+                        while (b <= f->item_of[q->col[k]])
+                                segment[b++] = (uint32_t) k;
+                while (b < width)
+                        segment[b++] = (uint32_t) q->row[u + 1];
+        }
+        return 0;
+}
+
 int32_t frame_row_coupling(const Frame *f, uint32_t u, uint32_t v) {
         const Qubo *q = f->q;
-        size_t low = q->row[u], high = q->row[u + 1];
+        size_t low = q->row[u], high = q->row[u + 1], end;
 
-        while (low < high) {
+        if (f->segment) {
+                const uint32_t *segment = f->segment + u * ((size_t) f->n_items + 1) + f->item_of[v];
+                uint32_t b = f->item_of[v];
+
+                low = segment[0];
+                high = segment[1];
+                if (high - low == f->size[b])
+                        return q->val[low + (v - f->first[b])];
+        }
+        for (end = high; low < high;) {
                 size_t mid = low + (high - low) / 2;
 
                 if (q->col[mid] < v)
@@ -82,7 +113,7 @@ int32_t frame_row_coupling(const Frame *f, uint32_t u, uint32_t v) {
                 else
                         high = mid;
         }
-        return low < q->row[u + 1] && q->col[low] == v ? q->val[low] : 0;
+        return low < end && q->col[low] == v ? q->val[low] : 0;
 }
 
 /* What the couplings of one item to a neighbour look like. */
@@ -167,7 +198,7 @@ static int relation_get(Relations *all, uint32_t a, uint32_t b, Relation **ret) 
                         all->list = p;
                         all->allocated = want;
                 }
-                all->list[all->n++] = (Relation) { .a = a, .b = b };
+                all->list[all->n++] = (Relation){ .a = a, .b = b };
                 all->at[b] = (uint32_t) all->n;
         }
         *ret = &all->list[all->at[b] - 1];
@@ -274,6 +305,8 @@ int frame_new(const Qubo *q, Frame **ret) {
         if (r >= 0)
                 r = dense_init(f);
         if (r >= 0)
+                r = segments_init(f);
+        if (r >= 0)
                 r = relations_init(f);
         if (r < 0)
                 return r;
@@ -289,6 +322,7 @@ Frame *frame_free(Frame *f) {
         free(f->item_of);
         free(f->optional);
         free(f->dense);
+        free(f->segment);
         free(f->kin_first);
         free(f->kin);
         free(f->seat);

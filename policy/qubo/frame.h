@@ -6,8 +6,8 @@
  * linear + sum of its couplings to the variables held: the energy difference of any change can be read off at once, and
  * fields are touched only when a change is made.
  *
- * Memory: a Frame takes O(n + couplings between items), plus at most FRAME_DENSE_MAX and FRAME_SEATS_MAX entries
- * (4 and 2 bytes each); a State 8 bytes a variable.
+ * Memory: a Frame takes O(n + couplings between items), plus at most FRAME_DENSE_MAX entries of 4 bytes or
+ * FRAME_SEATS_MAX of 4 bytes, and FRAME_SEATS_MAX of 2 bytes: 66 MB; a State 8 bytes a variable.
  */
 #pragma once
 
@@ -16,22 +16,23 @@
 #define ITEM_NOTHING UINT32_MAX
 #define FRAME_DENSE_MAX ((size_t) 1536 * 1536)
 #define FRAME_LANES 16U
-#define FRAME_SEATS_MAX ((size_t) 16 << 20)
+#define FRAME_SEATS_MAX ((size_t) 11 << 20)
 #define SEAT_NONE UINT16_MAX
 
 typedef struct Frame {
         const Qubo *q;
         uint32_t n_items;
         uint32_t *first, *size, *item_of;
-        bool *optional;       /* an ungrouped variable */
-        int32_t *dense;       /* n rows of stride entries, or NULL: look couplings up in the rows */
-        size_t stride;        /* n, rounded up to FRAME_LANES */
-        bool narrow;          /* every field fits into int32 */
-        size_t *kin_first;    /* n_items + 1 */
-        uint32_t *kin;        /* groups that contend for the same thing: candidates for an exchange */
-        uint16_t *seat;       /* n x n_items, or NULL: which choice of a kin item stands for the same thing */
-        uint32_t widest;      /* size of the largest item */
-        uint32_t *partner;    /* the other item of the same owner (a rank's CPU block for its device), or ITEM_NOTHING */
+        bool *optional;    /* an ungrouped variable */
+        int32_t *dense;    /* n rows of stride entries, or NULL: look couplings up in the rows */
+        uint32_t *segment; /* n x (n_items + 1), or NULL: where in its row the entries of each item begin */
+        size_t stride;     /* n, rounded up to FRAME_LANES */
+        bool narrow;       /* every field fits into int32 */
+        size_t *kin_first; /* n_items + 1 */
+        uint32_t *kin;     /* groups that contend for the same thing: candidates for an exchange */
+        uint16_t *seat;    /* n x n_items, or NULL: which choice of a kin item stands for the same thing */
+        uint32_t widest;   /* size of the largest item */
+        uint32_t *partner; /* the other item of the same owner (a rank's CPU block for its device), or ITEM_NOTHING */
 } Frame;
 
 int frame_new(const Qubo *q, Frame **ret);
@@ -84,8 +85,8 @@ static inline int64_t state_field(const State *s, uint32_t v) {
 static inline bool state_exchange(const State *s, uint32_t a, uint32_t b, Change ret[static 2]) {
         uint32_t u = s->held[a], v = s->held[b];
 
-        ret[0] = (Change) { .item = a, .to = frame_seat(s->f, v, a) };
-        ret[1] = (Change) { .item = b, .to = frame_seat(s->f, u, b) };
+        ret[0] = (Change){ .item = a, .to = frame_seat(s->f, v, a) };
+        ret[1] = (Change){ .item = b, .to = frame_seat(s->f, u, b) };
         return ret[0].to != ITEM_NOTHING && ret[1].to != ITEM_NOTHING && (ret[0].to != u || ret[1].to != v);
 }
 
@@ -100,8 +101,8 @@ static inline int64_t state_exchange_delta(const State *s, const Change c[static
 
                 return d + then[to_v] - then[v] - now[to_v] + now[v];
         }
-        return d + frame_row_coupling(f, to_u, to_v) - frame_row_coupling(f, to_u, v) -
-               frame_row_coupling(f, u, to_v) + frame_row_coupling(f, u, v);
+        return d + frame_row_coupling(f, to_u, to_v) - frame_row_coupling(f, to_u, v) - frame_row_coupling(f, u, to_v) +
+               frame_row_coupling(f, u, v);
 }
 
 /* The end of the time a solver may take; it is asked at every few thousand steps. */
@@ -132,9 +133,13 @@ int incumbent_init(Incumbent *b, const Frame *f, const uint8_t *x); /* x may be 
 int incumbent_result(const Incumbent *b, const Frame *f, SolveResult *ret);
 void incumbent_done(Incumbent *b);
 
+/* Fills held: each item's cheapest choice given those before it. */
+int greedy_construct(const Frame *f, uint32_t *held);
+
 /* Anneals for a number of sweeps (0: until the limit), adding what was done to r. The random numbers follow from seed
  * and the count of runs, which is carried on from call to call. */
-int sa_search(const Frame *f, Limit *l, uint64_t seed, uint64_t sweeps, uint64_t *runs, Incumbent *best, SolveResult *r);
+int sa_search(const Frame *f, Limit *l, uint64_t seed, uint64_t sweeps, uint64_t *runs, Incumbent *best,
+              SolveResult *r);
 uint64_t sa_default_sweeps(const Qubo *q);
 
 /* Branch and bound: at most max_nodes (0: no limit) are opened, until the limit; where there is a probe, only until that

@@ -148,7 +148,7 @@ int qubo_add_quadratic(QuboBuilder *b, uint32_t i, uint32_t j, int64_t w) {
         r = entries_make_room(b);
         if (r < 0)
                 return r;
-        b->entries[b->n_entries++] = (Entry) { .i = MIN(i, j), .j = MAX(i, j), .w = w };
+        b->entries[b->n_entries++] = (Entry){ .i = MIN(i, j), .j = MAX(i, j), .w = w };
         return 0;
 }
 

@@ -8,7 +8,7 @@
  *
  * The budget is spent in runs, each cooling geometrically between temperatures read off the model's own cost
  * differences at a local minimum, and each ending in a descent. One run in RUNS_PER_SCATTER starts at random, the others
- * from the best point so far, less hot. Short runs first: most models of a placement's size are done by then, and runs
+ * from the best point so far (at first the start or the greedy point), less hot. Short runs first: most models of a placement's size are done by then, and runs
  * get longer for those that are not.
  */
 #include <errno.h>
@@ -22,7 +22,7 @@
 #define RUN_SWEEPS 50U
 #define RUNS_PER_LENGTH 16U /* then the length doubles, */
 #define RUN_DOUBLINGS 5U    /* so many times */
-#define RUNS_PER_SCATTER 4U
+#define RUNS_PER_SCATTER 2U
 #define REHEAT 0.4
 #define FIRST_RUN_SHARE 4U /* of the time there is, so that even a short time sees a whole run */
 
@@ -251,8 +251,8 @@ static int set_temperatures(Anneal *n) {
                 return -ENOMEM;
         for (uint32_t a = 0; a < n->f->n_items; a++)
                 sample_item(n, a, &m, &l);
-        n->hot = 0.6 * quantile(&m, 0.5, 1);
-        n->cold = MIN(n->hot, 0.2 * quantile(&l, 0.1, 1));
+        n->hot = 0.5 * quantile(&m, 0.5, 1);
+        n->cold = MIN(n->hot, 0.3 * quantile(&l, 0.1, 1));
         return 0;
 }
 
@@ -265,13 +265,16 @@ static void scatter(Anneal *n) {
         state_load(n->s, n->held);
 }
 
-/* A first local minimum, for the temperatures. */
-static int begin(Anneal *n, uint64_t seed, uint64_t stream) {
-        rng_seed(&n->rng, seed, stream);
-        if (n->best->energy != INT64_MAX)
+/* A first local minimum, from the greedy point if there is none to begin with; and the temperatures. */
+static int begin(Anneal *n) {
+        if (n->best->energy == INT64_MAX) {
+                int r = greedy_construct(n->f, n->held);
+
+                if (r < 0)
+                        return r;
+                state_load(n->s, n->held);
+        } else
                 state_load(n->s, n->best->held);
-        else
-                scatter(n);
         note_best(n);
         state_descend(n->s, n->limit, &n->flips);
         note_best(n);
@@ -293,7 +296,7 @@ static uint64_t fit_length(Anneal *n) {
 static void anneal(Anneal *n, uint64_t seed, uint64_t left, uint64_t length, uint64_t *runs) {
         for (; left > 0 && n->f->n_items > 0 && !limit_hit(n->limit); ++*runs) {
                 uint64_t sweeps = MIN(left, length << MIN(*runs / RUNS_PER_LENGTH, RUN_DOUBLINGS));
-                bool again = *runs % RUNS_PER_SCATTER > 0;
+                bool again = *runs % RUNS_PER_SCATTER != RUNS_PER_SCATTER - 1;
 
                 rng_seed(&n->rng, seed, *runs);
                 if (again)
@@ -313,7 +316,7 @@ int sa_search(const Frame *f, Limit *l, uint64_t seed, uint64_t sweeps, uint64_t
 
         e = anneal_init(&n);
         if (e >= 0)
-                e = begin(&n, seed, UINT64_MAX - *runs);
+                e = begin(&n);
         if (e < 0)
                 return e;
         if (length == 0)

@@ -27,7 +27,7 @@ void solve_result_done(SolveResult *r) {
 }
 
 void limit_init(Limit *l, const SolveParams *p) {
-        *l = (Limit) { .p = p, .deadline = UINT64_MAX };
+        *l = (Limit){ .p = p, .deadline = UINT64_MAX };
         if (p->clock && p->budget_usec > 0 &&
             __builtin_add_overflow(p->clock(p->userdata), p->budget_usec, &l->deadline))
                 l->deadline = UINT64_MAX;
@@ -68,7 +68,7 @@ bool limit_work(Limit *l, uint64_t steps) {
 }
 
 int incumbent_init(Incumbent *b, const Frame *f, const uint8_t *x) {
-        *b = (Incumbent) { .energy = INT64_MAX, .held = calloc((size_t) f->n_items + 1, sizeof(*b->held)) };
+        *b = (Incumbent){ .energy = INT64_MAX, .held = calloc((size_t) f->n_items + 1, sizeof(*b->held)) };
         if (!b->held)
                 return -ENOMEM;
         if (!x)

@@ -87,6 +87,8 @@ static void add_answer(State *s, uint32_t u, uint32_t b, int32_t sign) {
                         s->answer[i] += (int64_t) sign * f->dense[u * f->stride + first + i];
                 return;
         }
+        if (f->segment)
+                low = high = f->segment[u * ((size_t) f->n_items + 1) + b];
         while (low < high) {
                 size_t mid = low + (high - low) / 2;
 
@@ -110,8 +112,8 @@ int64_t state_joint_delta(State *s, uint32_t a, uint32_t to, Change ret[static 2
         for (uint32_t i = 1; i < f->size[p]; i++)
                 if (s->answer[i] < s->answer[best])
                         best = i;
-        ret[0] = (Change) { .item = a, .to = to };
-        ret[1] = (Change) { .item = p, .to = f->first[p] + best };
+        ret[0] = (Change){ .item = a, .to = to };
+        ret[1] = (Change){ .item = p, .to = f->first[p] + best };
         return state_field(s, to) - state_field(s, s->held[a]) + s->answer[best] - s->answer[s->held[p] - f->first[p]];
 }
 

@@ -58,7 +58,7 @@ static int qap_pairs(QuboBuilder *b, uint32_t n, const int64_t *a, const int64_t
                                         e |= qubo_add_quadratic(b, i * n + k, j * n + m,
                                                                 k == m ? penalty
                                                                        : a[i * n + j] * d[k * n + m] +
-                                                                                         a[j * n + i] * d[m * n + k]);
+                                                                                 a[j * n + i] * d[m * n + k]);
         }
         return e;
 }
@@ -105,7 +105,7 @@ static int build_tasks(const Tasks *t, Qubo **ret) {
                 for (uint32_t k = 0; k < t->d; k++) {
                         e |= qubo_add_linear(b, (uint32_t) (i * t->d + k),
                                              t->cost[i * t->d + k] +
-                                                             t->load_weight * t->load[i] * (t->load[i] - 2 * t->target[k]));
+                                                     t->load_weight * t->load[i] * (t->load[i] - 2 * t->target[k]));
                         for (uint32_t j = i + 1; j < t->n; j++)
                                 e |= qubo_add_quadratic(b, (uint32_t) (i * t->d + k), (uint32_t) (j * t->d + k),
                                                         2 * t->load_weight * t->load[i] * t->load[j]);
@@ -158,7 +158,7 @@ static void solve_seeds(const Qubo *q, uint64_t budget_ms, int64_t target, Score
         int64_t found[SEEDS_MAX];
         uint64_t flips = 0, total = 0;
 
-        *s = (Score) { .best = INT64_MAX, .worst = INT64_MIN, .bound = INT64_MIN };
+        *s = (Score){ .best = INT64_MAX, .worst = INT64_MIN, .bound = INT64_MIN };
         for (unsigned i = 0; i < options.seeds; i++) {
                 SolveParams p = { .seed = i + 1, .budget_usec = budget_ms * 1000, .clock = now_usec };
                 uint64_t start = now_usec(NULL);
@@ -199,7 +199,8 @@ static void bench(const char *name, const Qubo *q) {
                 target = MIN(target, s[k].best);
         }
         for (unsigned k = 0; k < options.n_budgets; k++) {
-                printf("%-22s %6u %5" PRIu64 " ms  best %-11" PRId64 " worst %-11" PRId64 " hits %2u/%-2u  proved %2u  ",
+                printf("%-22s %6u %5" PRIu64 " ms  best %-11" PRId64 " worst %-11" PRId64
+                       " hits %2u/%-2u  proved %2u  ",
                        name, q->n, options.budget_ms[k], s[k].best, s[k].worst, s[k].best > target ? 0 : s[k].hits,
                        options.seeds, s[k].proved);
                 if (s[k].bound != INT64_MIN)
@@ -220,8 +221,10 @@ static const struct {
         { "6x8x8 tp2 pp3", { .ranks = 6, .devices = 8, .blocks = 8, .nodes = 4, .tp = 2, .pp = 3 } },
         { "4x8x20 tp4", { .ranks = 4, .devices = 8, .blocks = 20, .nodes = 4, .tp = 4, .pp = 1, .noise = 20 } },
         { "16x16x16 tp4 pp4", { .ranks = 16, .devices = 16, .blocks = 16, .nodes = 8, .tp = 4, .pp = 4 } },
-        { "16x16x16 random", { .ranks = 16, .devices = 16, .blocks = 16, .nodes = 8, .random_traffic = true, .noise = 9 } },
-        { "16x16x32 tp8 noise", { .ranks = 16, .devices = 16, .blocks = 32, .nodes = 8, .tp = 8, .pp = 2, .noise = 50 } },
+        { "16x16x16 random",
+          { .ranks = 16, .devices = 16, .blocks = 16, .nodes = 8, .random_traffic = true, .noise = 9 } },
+        { "16x16x32 tp8 noise",
+          { .ranks = 16, .devices = 16, .blocks = 32, .nodes = 8, .tp = 8, .pp = 2, .noise = 50 } },
         { "32x32x0 random", { .ranks = 32, .devices = 32, .nodes = 8, .random_traffic = true } },
         { "64x64x0 tp8 pp8", { .ranks = 64, .devices = 64, .blocks = 0, .nodes = 8, .tp = 8, .pp = 8, .noise = 20 } },
         { "64x64x64 tp8 pp8", { .ranks = 64, .devices = 64, .blocks = 64, .nodes = 8, .tp = 8, .pp = 8, .noise = 20 } },
@@ -293,8 +296,10 @@ int main(int argc, char **argv) {
         options.solver = solvers[0];
         for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++)
                 if (!parse_option(argv[i])) {
-                        fprintf(stderr, "bench-solver: bad option %s; known are --solver=NAME --seeds=1..%d --ms=N,... "
-                                        "(at most %d) --target=N --only=TEXT\n", argv[i], SEEDS_MAX, BUDGETS_MAX);
+                        fprintf(stderr,
+                                "bench-solver: bad option %s; known are --solver=NAME --seeds=1..%d --ms=N,... "
+                                "(at most %d) --target=N --only=TEXT\n",
+                                argv[i], SEEDS_MAX, BUDGETS_MAX);
                         return 2;
                 }
         if (i == argc)

@@ -10,12 +10,12 @@
 #include "policy/qubo/rng.h"
 
 typedef struct RandomShape {
-        uint32_t n_max;     /* variables */
-        uint32_t n_groups;  /* at most */
-        uint32_t size_max;  /* of a group */
-        uint32_t density;   /* per cent of pairs coupled */
-        int32_t range;      /* coefficients in -range..range; 0: all zero */
-        bool equal;         /* every coefficient is range */
+        uint32_t n_max;    /* variables */
+        uint32_t n_groups; /* at most */
+        uint32_t size_max; /* of a group */
+        uint32_t density;  /* per cent of pairs coupled */
+        int32_t range;     /* coefficients in -range..range; 0: all zero */
+        bool equal;        /* every coefficient is range */
 } RandomShape;
 
 static inline int64_t model_coefficient(Rng *r, const RandomShape *s) {
@@ -92,10 +92,10 @@ static inline int64_t model_brute_force(const Qubo *q) {
 
 typedef struct PlacementShape {
         uint32_t ranks, devices, blocks; /* blocks 0: no block groups */
-        uint32_t nodes;                  /* devices and blocks are spread evenly over them; the first half is socket 0 */
-        uint32_t tp, pp;                 /* traffic: tp ranks in a row talk to each other, pp stages to the next */
-        uint32_t noise;                  /* 0: all equal; else each unary cost gets 0..noise */
-        bool random_traffic;             /* instead: every pair with one half chance, 1..9 */
+        uint32_t nodes;      /* devices and blocks are spread evenly over them; the first half is socket 0 */
+        uint32_t tp, pp;     /* traffic: tp ranks in a row talk to each other, pp stages to the next */
+        uint32_t noise;      /* 0: all equal; else each unary cost gets 0..noise */
+        bool random_traffic; /* instead: every pair with one half chance, 1..9 */
 } PlacementShape;
 
 #define PLACEMENT_PENALTY 200000

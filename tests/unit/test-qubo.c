@@ -114,14 +114,10 @@ static void test_overflow_is_refused(void **state) {
                 int64_t linear, pair, offset;
                 int expected;
         } cases[] = {
-                { INT32_MAX, -(int64_t) INT32_MAX, 0, 0 },
-                { (int64_t) INT32_MAX + 1, 0, 0, -EOVERFLOW },
-                { INT64_MIN, 0, 0, -EOVERFLOW },
-                { 0, (int64_t) INT32_MAX + 1, 0, -EOVERFLOW },
-                { 0, INT64_MIN, 0, -EOVERFLOW },
-                { 0, 0, INT64_MAX / 4, 0 },
-                { 1, 0, INT64_MAX / 4, -EOVERFLOW },
-                { 0, -1, -(INT64_MAX / 4), -EOVERFLOW },
+                { INT32_MAX, -(int64_t) INT32_MAX, 0, 0 }, { (int64_t) INT32_MAX + 1, 0, 0, -EOVERFLOW },
+                { INT64_MIN, 0, 0, -EOVERFLOW },           { 0, (int64_t) INT32_MAX + 1, 0, -EOVERFLOW },
+                { 0, INT64_MIN, 0, -EOVERFLOW },           { 0, 0, INT64_MAX / 4, 0 },
+                { 1, 0, INT64_MAX / 4, -EOVERFLOW },       { 0, -1, -(INT64_MAX / 4), -EOVERFLOW },
                 { 0, 0, INT64_MIN, -EOVERFLOW },
         };
 
