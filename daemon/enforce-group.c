@@ -8,15 +8,18 @@
  * Only processes that sit in nobody's group are moved: in the root, in a session's or user's scope, or in ours. The old
  * path is noted before the move; all members go back there (children started since too). Memory nodes are left wide.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
+#include <time.h>
 
 #include "common/fileio.h"
 #include "daemon/enforce-internal.h"
 
 #define SLICE "qsched.slice"
+#define LOST_SECONDS 60
 
 /* The mount that a journal entry's controller stands for; NULL: not mounted any more. */
 static const char *mount_of(const Enforcer *e, const char *controller) {
@@ -425,4 +428,26 @@ int group_remove(const char *dir) {
                 (void) usleep(2000);
         }
         return -EBUSY;
+}
+
+/* Groups in our slice that no journal knows any more (it was lost): empty ones that are not just being filled. */
+void groups_remove_lost(const Enforcer *e) {
+        const char *mount = e->cgroups->cpuset ? e->cgroups->cpuset : e->cgroups->unified;
+        _cleanup_free_ char *slice = mount ? path_join(mount, SLICE) : NULL;
+        struct dirent *de;
+        DIR *d;
+
+        if (!slice || sd_booted() > 0) /* systemd removes its own */
+                return;
+        d = opendir(slice);
+        while (d && (de = readdir(d))) {
+                _cleanup_free_ char *dir = path_join(slice, de->d_name);
+                struct stat st;
+
+                if (dir && de->d_name[0] != '.' && stat(dir, &st) == 0 && S_ISDIR(st.st_mode) &&
+                    st.st_mtime + LOST_SECONDS < time(NULL))
+                        (void) rmdir(dir);
+        }
+        if (d)
+                (void) closedir(d);
 }

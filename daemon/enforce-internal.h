@@ -101,6 +101,7 @@ int group_enter(Enforcer *e, Transaction *t, const char *job, Process p, const B
 int group_set_cpus(Enforcer *e, Process p, const Bitset *cpus, Outcome *o);
 int group_put_back(Enforcer *e, const UndoEntry *entry, Outcome *o); /* 1 entry is done with, 0 keep it */
 int group_remove(const char *dir);                                   /* 0 it is gone; -EBUSY */
+void groups_remove_lost(const Enforcer *e);
 bool group_populated(const Enforcer *e, const UndoEntry *entry);
 
 /* enforce-bus.c: org.freedesktop.systemd1 */

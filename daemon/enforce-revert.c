@@ -521,6 +521,7 @@ int enforce_recover(Enforcer *e, Outcome *ret) {
                         strerror(-k));
         k = forget_gone(e, true);
         (void) enforce_sweep(e);
+        groups_remove_lost(e);
         if (r >= 0 && ret->n_written > 0)
                 r = strv_extendf(&ret->messages, "A change that was cut short was undone: %u masks and groups put back",
                                  ret->n_written);

@@ -121,6 +121,8 @@ static int write_thread(Pass *p, const Thread *t, const UndoEntry *entry, const 
                 result = mask_write(t->tid, p->wanted, &got, &error);
         if (result == CHANGE_GONE || result == CHANGE_REFUSED)
                 r = unnote(p, t);
+        else if (p->regrouped && (entry = undo_find_tid(p->e->undo, t->tid, t->start)))
+                current = &entry->old; /* what is read in its new group says little of what it had */
         if (r < 0)
                 return r;
         return outcome_add(p->o, result, p->job, p->identity.process, t, current, p->wanted, &got, error);

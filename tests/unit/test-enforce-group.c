@@ -258,7 +258,7 @@ static void assert_no_group(Fixture *f, const char *group) {
         _cleanup_free_ char *dir = path_join(tree(f), group + 1), *slice = path_join(tree(f), "qsched.slice");
         struct stat st;
 
-        for (unsigned i = 0; i < 500 && access(dir, F_OK) == 0; i++) {
+        for (unsigned i = 0; i < 2000 && access(dir, F_OK) == 0; i++) {
                 assert_int_equal(enforce_sweep(f->enforcer), 0);
                 usleep(10000);
         }
@@ -283,6 +283,8 @@ static void test_adopt(void **state) {
         assert_cpuset_path(w.process.pid, expected);
         assert_masks(w.process.pid, cpu_b);
         assert_null(f->outcome.messages);
+        assert_int_equal(f->outcome.n_changes, 4); /* the group and three masks */
+        assert_true(bitset_weight(&f->outcome.changes[1].old) > 1);
 
         /* Memory is left wide. */
         dir = path_join(tree(f), group + 1);
