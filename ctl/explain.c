@@ -26,12 +26,13 @@ static void show_place(const json_t *t) {
         if (jnum(t, "pid") > 0)
                 out(" (pid %.0f)", jnum(t, "pid"));
         out("%s%s\n", devices && *devices ? " on " : "", strempty(devices));
-        out("  CPUs %s, memory node %s", jstr(t, "cpus"), *jstr(t, "mems") ? jstr(t, "mems") : "any");
+        out_wrapped("  CPUs ", "    ", INK_NONE, jstr(t, "cpus"));
+        out("  memory node %s", *jstr(t, "mems") ? jstr(t, "mems") : "any");
         if (*jstr(t, "irq_cpus"))
                 out(", interrupts on %s", jstr(t, "irq_cpus"));
         out("\n");
         if (*before && json_is_true(jget(t, "changed")))
-                out("  now on CPUs %s: would change\n", before);
+                out_wrapped("  now on CPUs ", "    ", INK_WARN, before);
 }
 
 /* The weight in force, which the configuration may have set; else the default. */

@@ -159,22 +159,39 @@ void out_heading(const char *format, ...) {
         out("\n");
 }
 
+/* Bytes of the next piece of a paragraph: a word, or, of one that does not fit a line, as many parts up to a comma as
+ * fit into `room` cells, at least one. */
+static size_t next_piece(const char *p, unsigned room, unsigned line) {
+        size_t word = strcspn(p, " "), n = 0;
+
+        if (word <= line)
+                return word;
+        for (size_t i = 0; i < word; i++)
+                if (p[i] == ',' && (n == 0 || i + 1 <= room))
+                        n = i + 1;
+        return n > 0 ? n : word;
+}
+
 void out_wrapped(const char *first, const char *rest, Ink ink, const char *text) {
         unsigned at = text_width(first), start = at;
+        bool blank = false;
 
         out_ink(ink, "%s", first);
         for (const char *p = text; *p;) {
-                size_t word = strcspn(p, " ");
-                _cleanup_free_ char *w = strndup(p, word);
-                unsigned width = w ? text_width(w) : 0;
+                unsigned room = at + blank < OUTPUT_WIDTH ? OUTPUT_WIDTH - at - blank : 0;
+                size_t n = next_piece(p, room, OUTPUT_WIDTH - text_width(rest));
+                _cleanup_free_ char *piece = strndup(p, n);
+                unsigned width = piece ? text_width(piece) : 0;
 
-                if (at > start && at + 1 + width > OUTPUT_WIDTH) {
+                if (at > start && width > room) {
                         out("\n%s", rest);
                         at = start = text_width(rest);
+                        blank = false;
                 }
-                out("%s%s", at > start ? " " : "", strempty(w));
-                at += width + (at > start);
-                p += word;
+                out("%s%s", blank ? " " : "", strempty(piece));
+                at += width + blank;
+                p += n;
+                blank = *p == ' ';
                 p += strspn(p, " ");
         }
         out("\n");

@@ -78,7 +78,7 @@ static void show_energy_row(const char *name, double now, double before, double 
         out("%11.4g  ", now);
         cells = out_change_bar(now / scale, before / scale, BAR_WIDTH);
         if (!isnan(before) && fabs(before - now) > scale * 1e-9)
-                out_ink(INK_DIM, "%*s%+9.3g", (int) (BAR_WIDTH - cells), "", now - before);
+                out_ink(INK_DIM, "%*s%+9.4g", (int) (BAR_WIDTH - cells), "", now - before);
         out("\n");
 }
 
@@ -129,9 +129,9 @@ static void show_bound(const json_t *plan) {
                 out("lower bound %.4g, gap %.2g %%", bound, fmax(0, (total - bound) / fabs(total) * 100));
         else
                 out("lower bound %.4g", bound);
-        if (*jstr(plan, "housekeeping"))
-                out("; housekeeping CPUs %s", jstr(plan, "housekeeping"));
         out("\n");
+        if (*jstr(plan, "housekeeping"))
+                out_wrapped("housekeeping CPUs ", "                  ", INK_NONE, jstr(plan, "housekeeping"));
 }
 
 static void show_elapsed(double us) {

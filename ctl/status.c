@@ -30,11 +30,12 @@ static void show_machine(const json_t *j) {
         out(" (pid %.0f), %s\n", jnum(j, "pid"), jstr(j, "state"));
         out("     Machine: %.0f CPUs in %.0f NUMA node%s", jnum(m, "cpus"), jnum(m, "nodes"),
             jnum(m, "nodes") == 1 ? "" : "s");
+        out("\n");
         if (*jstr(m, "allowed"))
-                out(", allowed %s", jstr(m, "allowed"));
+                out_wrapped("     Allowed CPUs: ", "       ", INK_NONE, jstr(m, "allowed"));
         if (*jstr(m, "isolated"))
-                out(", isolated %s", jstr(m, "isolated"));
-        out("\n     Control groups: %s", jstr(j, "cgroup"));
+                out_wrapped("     Isolated CPUs: ", "       ", INK_NONE, jstr(m, "isolated"));
+        out("     Control groups: %s", jstr(j, "cgroup"));
         show_interval(jnum(j, "interval_us"));
         out("\n");
         show_last_change(jnum(j, "last_change"));
@@ -56,9 +57,9 @@ static void show_plan_line(const json_t *plan) {
                 out(", proved optimal");
         else if (!isnan(bound) && fabs(total) > 0)
                 out(", gap %.2g %%", fmax(0, (total - bound) / fabs(total) * 100));
-        if (*jstr(plan, "housekeeping"))
-                out("; housekeeping CPUs %s", jstr(plan, "housekeeping"));
         out("\n");
+        if (*jstr(plan, "housekeeping"))
+                out_wrapped("     Housekeeping CPUs: ", "       ", INK_NONE, jstr(plan, "housekeeping"));
 }
 
 static void show_jobs(const json_t *jobs) {

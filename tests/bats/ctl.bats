@@ -175,6 +175,9 @@ narrow() { # no line over 80 characters
         narrow
         [ "$(grep -o 'node [0-9] · ' <<<"$output" | wc -l)" -eq 8 ]
         [[ $output == *"unknown"*"npu15"* ]]
+        run -0 qschedctl plan --machine "$data/a3.xml" --devices "$data/a3.devices" "$D/a.job"
+        narrow
+        [[ $output == *"housekeeping CPUs 0"* ]]
 }
 
 @test "infeasible: exit code 4, feasible false, a sentence with the numbers" {
@@ -536,4 +539,22 @@ with_daemon() {
         [ "${r:-0}" -eq 1 ]
         [ "$(wc -l <"$D/err")" -eq 1 ]
         [ "$(masks "$last")" = "$before" ]
+}
+
+@test "daemon: --host asks over ssh, here one that goes nowhere; what cannot go that way says so" {
+        need systemd-stdio-bridge
+        with_daemon
+        mkdir "$D/bin"
+        printf '#!/bin/sh\necho "$@" >%s\nexec systemd-stdio-bridge -p "$DBUS_SYSTEM_BUS_ADDRESS"\n' "$D/arguments" >"$D/bin/ssh"
+        chmod 755 "$D/bin/ssh"
+        ranks 1 >"$D/one.job"
+        PATH=$D/bin:$PATH run -0 qschedctl -H me@box status
+        [[ $output == *"qschedd "* ]]
+        grep -q me@box "$D/arguments"
+        PATH=$D/bin:$PATH run -0 qschedctl --host=box plan --json "$D/one.job"
+        jq -e .feasible <<<"$output"
+        PATH=$D/bin:$PATH fails 1 qschedctl --host=box dump
+        printf '#!/bin/sh\nexit 255\n' >"$D/bin/ssh"
+        PATH=$D/bin:$PATH fails 1 qschedctl --host=box status
+        grep -q ssh "$D/err"
 }
