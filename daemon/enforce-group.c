@@ -430,7 +430,14 @@ int group_remove(const char *dir) {
         return -EBUSY;
 }
 
-/* Groups in our slice that no journal knows any more (it was lost): empty ones that are not just being filled. */
+static void remove_if_old(const char *dir) {
+        struct stat st;
+
+        if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_mtime + LOST_SECONDS < time(NULL))
+                (void) rmdir(dir);
+}
+
+/* Groups in our slice that no journal knows any more (it was lost), and the slice: empty, and not just being filled. */
 void groups_remove_lost(const Enforcer *e) {
         const char *mount = e->cgroups->cpuset ? e->cgroups->cpuset : e->cgroups->unified;
         _cleanup_free_ char *slice = mount ? path_join(mount, SLICE) : NULL;
@@ -442,12 +449,11 @@ void groups_remove_lost(const Enforcer *e) {
         d = opendir(slice);
         while (d && (de = readdir(d))) {
                 _cleanup_free_ char *dir = path_join(slice, de->d_name);
-                struct stat st;
 
-                if (dir && de->d_name[0] != '.' && stat(dir, &st) == 0 && S_ISDIR(st.st_mode) &&
-                    st.st_mtime + LOST_SECONDS < time(NULL))
-                        (void) rmdir(dir);
+                if (dir && de->d_name[0] != '.')
+                        remove_if_old(dir);
         }
         if (d)
                 (void) closedir(d);
+        remove_if_old(slice);
 }
