@@ -9,6 +9,7 @@
 
 #include "policy/qubo/frame.h"
 
+#define PROOF_MAX_VARIABLES 4096U
 #define FIRST_SWEEPS 200U
 #define SHARE_FIRST 4U /* of the time: annealing, at most */
 #define SHARE_PROBE 8U /* branch and bound, to see how far it gets */
@@ -24,6 +25,11 @@ typedef struct Auto {
         Incumbent best;
         SolveResult *r;
 } Auto;
+
+/* Beyond this a search proves nothing in any time there is, and setting it up takes long. */
+static bool worth_a_proof(const Qubo *q) {
+        return q->n <= PROOF_MAX_VARIABLES;
+}
 
 static int anneal(Auto *a, Limit *l, uint64_t sweeps) {
         int64_t before = a->best.energy;
@@ -49,7 +55,7 @@ static int solve_counted(Auto *a, uint64_t sweeps) {
         int r;
 
         r = anneal(a, &a->limit, sweeps > 0 ? sweeps : sa_default_sweeps(q));
-        if (r < 0 || !solver_exact.fits(q) || limit_hit(&a->limit))
+        if (r < 0 || !worth_a_proof(q) || limit_hit(&a->limit))
                 return r;
         return prove(a, NULL, &a->limit, sweeps > 0 ? sweeps : 1 + DEFAULT_WORK / (q->n + 1));
 }
@@ -60,7 +66,7 @@ static int solve_timed(Auto *a) {
         int r;
 
         r = anneal(a, &first, FIRST_SWEEPS);
-        if (r >= 0 && solver_exact.fits(a->f->q) && !limit_hit(&a->limit)) {
+        if (r >= 0 && worth_a_proof(a->f->q) && !limit_hit(&a->limit)) {
                 probe = limit_within(&a->limit, left / SHARE_PROBE);
                 proof = limit_within(&a->limit, left / SHARE_PROOF);
                 r = prove(a, &probe, &proof, 0);
@@ -76,7 +82,7 @@ static int auto_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         int r;
 
         limit_init(&a.limit, p);
-        r = frame_new(q, &f);
+        r = frame_new(q, &a.limit, &f);
         if (r < 0)
                 return r;
         a.f = f;
@@ -85,7 +91,8 @@ static int auto_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
                 r = p->sweeps > 0 || a.limit.deadline == UINT64_MAX ? solve_counted(&a, p->sweeps) : solve_timed(&a);
         if (r >= 0)
                 r = incumbent_result(&a.best, f, ret);
-        ret->lower_bound = MAX(ret->lower_bound, qubo_lower_bound(q));
+        if (ret->lower_bound == INT64_MIN && !(p->stop && atomic_load_explicit(p->stop, memory_order_relaxed)))
+                ret->lower_bound = qubo_lower_bound(q);
         incumbent_done(&a.best);
         return r;
 }

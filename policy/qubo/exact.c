@@ -109,9 +109,11 @@ static int search_init(Search *s) {
 static void assign(Search *s, uint32_t item, uint32_t to, int sign) {
         const Qubo *q = s->f->q;
 
+        s->steps += s->least_first[item + 1] - s->least_first[item];
         for (size_t k = s->least_first[item]; k < s->least_first[item + 1]; k++)
                 s->later[s->least[k].v] -= sign * (int64_t) s->least[k].min;
         if (to != ITEM_NOTHING) {
+                s->steps += q->row[to + 1] - q->row[to];
                 s->fixed += sign * s->now[to];
                 for (size_t k = q->row[to]; k < q->row[to + 1]; k++)
                         s->now[q->col[k]] += sign * 2 * (int64_t) q->val[k];
@@ -301,6 +303,11 @@ static bool next_child(Search *s) {
         return false;
 }
 
+/* Energies are whole: half of an odd bound rounds up. */
+static int64_t halve(int64_t bound) {
+        return bound > 0 ? (bound + 1) / 2 : bound / 2;
+}
+
 /* The least bound that is still open. The child the top level is in is done with; those above are as good as what is
  * open below them. */
 static int64_t open_bound(const Search *s) {
@@ -314,8 +321,7 @@ static int64_t open_bound(const Search *s) {
                 for (uint32_t k = l->next; k < l->n_children; k++)
                         bound = MIN(bound, l->children[k].bound);
         }
-        bound = MIN(bound, most);
-        return bound > 0 ? (bound + 1) / 2 : bound / 2;
+        return halve(MIN(bound, most));
 }
 
 static double search_progress(const Search *s) {
@@ -345,13 +351,13 @@ static bool search_ends(Search *s, Limit *whole, uint64_t max_nodes, uint64_t st
 int exact_search(const Frame *f, Limit *probe, Limit *whole, uint64_t max_nodes, Incumbent *best, SolveResult *r) {
         _cleanup_(search_done) Search s = { .f = f, .limit = probe ?: whole, .best = best };
         uint64_t steps = 0;
-        int64_t least;
+        int64_t least, root = 0;
         uint32_t item;
         int e;
 
         e = search_init(&s);
         if (e >= 0)
-                e = slots_new(&s, bound_node(&s, &item, &least), &s.slots);
+                e = slots_new(&s, root = bound_node(&s, &item, &least), &s.slots);
         if (e < 0)
                 return e;
         open_node(&s);
@@ -360,7 +366,7 @@ int exact_search(const Frame *f, Limit *probe, Limit *whole, uint64_t max_nodes,
                 if (next_child(&s))
                         open_node(&s);
         }
-        r->lower_bound = MAX(r->lower_bound, MAX(open_bound(&s), qubo_lower_bound(f->q)));
+        r->lower_bound = MAX(r->lower_bound, MAX(open_bound(&s), halve(root)));
         r->proved = r->lower_bound >= best->energy;
         r->flips += s.nodes * f->q->n;
         return 0;
@@ -374,7 +380,7 @@ static int exact_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         int r;
 
         limit_init(&l, p);
-        r = frame_new(q, &f);
+        r = frame_new(q, &l, &f);
         if (r >= 0)
                 r = incumbent_init(&best, f, p->start);
         if (r >= 0)

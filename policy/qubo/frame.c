@@ -267,7 +267,7 @@ static int list_kin(Frame *f, Relations *all) {
         return 0;
 }
 
-static int relations_init(Frame *f) {
+static int relations_init(Frame *f, Limit *l) {
         _cleanup_free_ uint32_t *at = calloc((size_t) f->n_items + 1, sizeof(*at));
         _cleanup_free_ uint32_t *class = calloc((size_t) f->n_items + 1, sizeof(*class));
         Relations all = { .at = at, .class = class };
@@ -283,8 +283,10 @@ static int relations_init(Frame *f) {
                 memset(f->seat, 0xff, seats * sizeof(*f->seat));
         }
         for (uint32_t a = 0; a < f->n_items && r >= 0; a++) {
+                uint32_t end = f->first[a] + f->size[a];
+
                 class[a] = a;
-                if (is_group(f, a))
+                if (is_group(f, a) && !limit_work(l, f->q->row[end] - f->q->row[f->first[a]]))
                         r = relate_item(f, &all, a);
         }
         if (r >= 0)
@@ -293,7 +295,7 @@ static int relations_init(Frame *f) {
         return r;
 }
 
-int frame_new(const Qubo *q, Frame **ret) {
+int frame_new(const Qubo *q, Limit *l, Frame **ret) {
         _cleanup_(frame_freep) Frame *f = calloc(1, sizeof(*f));
         int r;
 
@@ -301,13 +303,14 @@ int frame_new(const Qubo *q, Frame **ret) {
                 return -ENOMEM;
         f->q = q;
         f->narrow = fields_are_narrow(q);
+        f->row_mean = (uint32_t) MIN(q->row[q->n] / MAX(q->n, 1U), (size_t) UINT32_MAX);
         r = items_init(f);
         if (r >= 0)
                 r = dense_init(f);
         if (r >= 0)
                 r = segments_init(f);
         if (r >= 0)
-                r = relations_init(f);
+                r = relations_init(f, l);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(f);

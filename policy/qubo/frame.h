@@ -27,6 +27,7 @@ typedef struct Frame {
         int32_t *dense;    /* n rows of stride entries, or NULL: look couplings up in the rows */
         uint32_t *segment; /* n x (n_items + 1), or NULL: where in its row the entries of each item begin */
         size_t stride;     /* n, rounded up to FRAME_LANES */
+        uint32_t row_mean; /* entries of a row, for the count of work */
         bool narrow;       /* every field fits into int32 */
         size_t *kin_first; /* n_items + 1 */
         uint32_t *kin;     /* groups that contend for the same thing: candidates for an exchange */
@@ -35,7 +36,22 @@ typedef struct Frame {
         uint32_t *partner; /* the other item of the same owner (a rank's CPU block for its device), or ITEM_NOTHING */
 } Frame;
 
-int frame_new(const Qubo *q, Frame **ret);
+/* The end of the time a solver may take; it is asked at every few thousand steps. */
+typedef struct Limit {
+        const SolveParams *p;
+        uint64_t deadline; /* UINT64_MAX: none */
+        uint64_t work;
+        bool hit;
+} Limit;
+
+void limit_init(Limit *l, const SolveParams *p);
+Limit limit_within(const Limit *l, uint64_t usec); /* the same, but at most so long from now */
+uint64_t limit_left(const Limit *l);               /* microseconds; UINT64_MAX: no deadline */
+bool limit_hit(Limit *l);                          /* asks the clock and the flag */
+bool limit_work(Limit *l, uint64_t steps);         /* asks them once enough steps have added up */
+
+/* Once the limit is hit, the rest of kin and partners is left out: they only guide. */
+int frame_new(const Qubo *q, Limit *l, Frame **ret);
 Frame *frame_free(Frame *f);
 DEFINE_CLEANUP(Frame *, frame_free);
 int32_t frame_row_coupling(const Frame *f, uint32_t u, uint32_t v);
@@ -104,20 +120,6 @@ static inline int64_t state_exchange_delta(const State *s, const Change c[static
         return d + frame_row_coupling(f, to_u, to_v) - frame_row_coupling(f, to_u, v) - frame_row_coupling(f, u, to_v) +
                frame_row_coupling(f, u, v);
 }
-
-/* The end of the time a solver may take; it is asked at every few thousand steps. */
-typedef struct Limit {
-        const SolveParams *p;
-        uint64_t deadline; /* UINT64_MAX: none */
-        uint64_t work;
-        bool hit;
-} Limit;
-
-void limit_init(Limit *l, const SolveParams *p);
-Limit limit_within(const Limit *l, uint64_t usec); /* the same, but at most so long from now */
-uint64_t limit_left(const Limit *l);               /* microseconds; UINT64_MAX: no deadline */
-bool limit_hit(Limit *l);                          /* asks the clock and the flag */
-bool limit_work(Limit *l, uint64_t steps);         /* asks them once enough steps have added up */
 
 /* To a local minimum over all moves, exchanges and joint moves; counts what it tried. */
 void state_descend(State *s, Limit *l, uint64_t *flips);

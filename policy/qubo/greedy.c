@@ -74,7 +74,7 @@ static int greedy_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         int r;
 
         limit_init(&l, p);
-        r = frame_new(q, &f);
+        r = frame_new(q, &l, &f);
         if (r >= 0)
                 r = state_new(f, &s);
         if (r >= 0)

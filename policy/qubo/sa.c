@@ -170,7 +170,7 @@ static bool sweep(Anneal *n, double t) {
                         if (f->partner[a] != ITEM_NOTHING)
                                 offer_joint_move(n, a, t);
                 }
-                if (limit_work(n->limit, 8 + f->size[a] + 4 * (f->kin_first[a + 1] - f->kin_first[a])))
+                if (limit_work(n->limit, 8 + f->row_mean + f->size[a] + 4 * (f->kin_first[a + 1] - f->kin_first[a])))
                         return false;
         }
         n->sweeps++;
@@ -342,7 +342,7 @@ static int sa_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         limit_init(&l, p);
         if (sweeps == 0 && l.deadline == UINT64_MAX)
                 sweeps = sa_default_sweeps(q);
-        r = frame_new(q, &f);
+        r = frame_new(q, &l, &f);
         if (r >= 0)
                 r = incumbent_init(&best, f, p->start);
         if (r >= 0)

@@ -221,11 +221,11 @@ void state_apply(State *s, const Change *c, unsigned n, int64_t delta) {
         s->energy = energy;
 }
 
-static bool descend_moves(State *s, uint64_t *flips) {
+static bool descend_moves(State *s, Limit *l, uint64_t *flips) {
         const Frame *f = s->f;
         bool better = false;
 
-        for (uint32_t a = 0; a < f->n_items; a++) {
+        for (uint32_t a = 0; a < f->n_items && !limit_work(l, f->size[a]); a++) {
                 uint32_t old = s->held[a], best = old;
                 int64_t least = state_field(s, old);
 
@@ -240,6 +240,7 @@ static bool descend_moves(State *s, uint64_t *flips) {
                         }
                 *flips += f->size[a];
                 if (best != old) {
+                        (void) limit_work(l, f->row_mean);
                         state_move(s, a, best);
                         better = true;
                 }
@@ -295,7 +296,7 @@ static bool descend_joint_moves(State *s, Limit *l, uint64_t *flips) {
 
 void state_descend(State *s, Limit *l, uint64_t *flips) {
         do
-                while (!limit_work(l, s->f->q->n) && descend_moves(s, flips))
+                while (!l->hit && descend_moves(s, l, flips))
                         ;
         while (!l->hit && (descend_exchanges(s, l, flips) || descend_joint_moves(s, l, flips)));
 }
