@@ -181,33 +181,46 @@ static int keep_processes(Manager *m, Request *q) {
         return 0;
 }
 
+void drop_foreign_children(Task *t) {
+        size_t n = 0;
+        uid_t uid;
+
+        for (size_t i = 0; i < t->n_children; i++)
+                if (process_uid(t->children[i].pid, &uid) >= 0 && uid == t->uid)
+                        t->children[n++] = t->children[i];
+        t->n_children = n;
+}
+
+/* The mask that a process had before we came is as far as its user could go without us; what we gave it since may be
+ * less. */
+static int confine_cpus(const Manager *m, Task *t) {
+        const UndoEntry *e = undo_find_tid(m->undo, t->pid, t->start_time);
+        const Bitset *limit = e ? &e->old : &t->cpus;
+
+        if (bitset_isempty(&t->allowed_cpus)) /* no cpuset: which decide() takes for "all" */
+                return bitset_copy(&t->allowed_cpus, limit);
+        bitset_and(&t->allowed_cpus, limit);
+        return bitset_isempty(&t->allowed_cpus) ? bitset_copy(&t->allowed_cpus, &t->cpus) : 0;
+}
+
 /* Without authority: jobs of one's own, ranks that are all filled by one's own processes, none of which somebody else
  * has placed; and each only inside the mask it had before we came. */
 static int confine_task(Manager *m, const Request *q, Task *t, char **ret_message) {
-        const UndoEntry *entries;
-        size_t n;
+        const UndoEntry *e = undo_find_tid(m->undo, t->pid, t->start_time);
+        const AppliedJob *j = e ? job_store_find(m->jobs, strempty(e->job)) : NULL;
 
         if (t->uid != q->caller.uid)
                 return text_fail(-EACCES, ret_message,
                                  "Process %d (%s) belongs to user %u: placing it needs authority, user %u may "
                                  "place only processes of their own",
                                  (int) t->pid, strempty(t->comm), (unsigned) t->uid, (unsigned) q->caller.uid);
-        bitset_and(&t->allowed_cpus, &t->cpus);
-        entries = undo_entries(m->undo, &n);
-        for (size_t i = 0; i < n; i++) {
-                const AppliedJob *j;
-
-                if (entries[i].type == UNDO_DIR || entries[i].process.pid != t->pid ||
-                    entries[i].process.start_time != t->start_time)
-                        continue;
-                j = job_store_find(m->jobs, strempty(entries[i].job));
-                if (j && job_scope(j) != q->scope)
-                        return text_fail(-EACCES, ret_message,
-                                         "Process %d (%s) was placed by job \"%s\" already, which is somebody "
-                                         "else's: placing it anew needs authority",
-                                         (int) t->pid, strempty(t->comm), entries[i].job);
-        }
-        return 0;
+        if (j && job_scope(j) != q->scope)
+                return text_fail(-EACCES, ret_message,
+                                 "Process %d (%s) was placed by job \"%s\" already, which is somebody "
+                                 "else's: placing it anew needs authority",
+                                 (int) t->pid, strempty(t->comm), e->job);
+        drop_foreign_children(t);
+        return confine_cpus(m, t);
 }
 
 static int check_confined(Manager *m, const Request *q, Snapshot *s, const Job *const *jobs, size_t n_jobs,
@@ -256,7 +269,6 @@ static int solve_params(const Manager *m, const Request *q, Solve *s) {
         s->params.budget_usec = c->budget_usec;
         s->params.hysteresis = c->hysteresis;
         s->params.housekeeping_cores = c->housekeeping_cores;
-        s->params.confine = q->scope != SCOPE_AUTHORISED;
         s->deadline_usec = now_monotonic() + SOLVE_TIMEOUT_USEC;
         return 0;
 }

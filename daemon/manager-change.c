@@ -55,11 +55,7 @@ static void log_change(const Change *c, const char *why) {
                 (void) log_oom();
                 return;
         }
-        if (c->result == CHANGE_REFUSED)
-                log_warning("Job %s: pid %d tid %d (%s): %s%scpus %s -> %s refused: %s (%s)", strempty(c->job),
-                            (int) c->process.pid, (int) c->tid, strempty(c->comm), strempty(c->path),
-                            c->path ? " " : "", old, wanted, strerror(c->error), why);
-        else if (c->path)
+        if (c->path)
                 log_info("Job %s: pid %d: moved to %s%s%s (%s)", strempty(c->job), (int) c->process.pid, c->path,
                          wanted[0] ? ", cpus " : "", wanted, why);
         else
@@ -86,8 +82,8 @@ void manager_log_outcome(Manager *m, const Outcome *o, const char *why) {
         unsigned lines = 0, more = 0;
 
         for (size_t i = 0; i < o->n_changes; i++) {
-                if (o->changes[i].result == CHANGE_GONE || o->changes[i].result == CHANGE_DRIFT)
-                        continue; /* the one is no news, the other is told once by tell_drift() */
+                if (o->changes[i].result != CHANGE_DONE && o->changes[i].result != CHANGE_NARROWED)
+                        continue; /* nothing was written: a sentence or tell_drift() says so, once */
                 if (lines < LOG_LINES_MAX) {
                         log_change(&o->changes[i], why);
                         lines++;
@@ -173,22 +169,32 @@ int manager_take_outcome(Manager *m, const Outcome *o) {
         return tell_drift(m, o);
 }
 
+static int copy_children(PlanTask *p, const Task *t) {
+        Process *children = calloc(t->n_children, sizeof(*children));
+
+        if (!children)
+                return -ENOMEM;
+        memcpy(children, t->children, t->n_children * sizeof(*children));
+        free(p->children);
+        p->children = children;
+        p->n_children = t->n_children;
+        return 0;
+}
+
 /* Children born since the plan was made belong to their rank. */
 static int refresh_children(Manager *m) {
         for (size_t i = 0; m->snapshot && i < m->plan->n_tasks; i++) {
                 PlanTask *p = &m->plan->tasks[i];
-                const Task *t = p->process.pid > 0 ? snapshot_task(m->snapshot, p->process.pid) : NULL;
-                Process *children;
+                const Task *found = p->process.pid > 0 ? snapshot_task(m->snapshot, p->process.pid) : NULL;
+                Task *t = found ? &m->snapshot->tasks[found - m->snapshot->tasks] : NULL;
+                const AppliedJob *j = job_store_find(m->jobs, p->job);
 
-                if (!t || t->start_time != p->process.start_time || t->n_children == 0)
+                if (!t || t->start_time != p->process.start_time)
                         continue;
-                children = reallocarray(NULL, t->n_children, sizeof(*children));
-                if (!children)
+                if (j && j->confined)
+                        drop_foreign_children(t);
+                if (t->n_children > 0 && copy_children(p, t) < 0)
                         return -ENOMEM;
-                memcpy(children, t->children, t->n_children * sizeof(*children));
-                free(p->children);
-                p->children = children;
-                p->n_children = t->n_children;
         }
         return 0;
 }

@@ -100,6 +100,7 @@ void manager_replan(Manager *m, uid_t scope);
 void manager_solved(void *userdata, Solve *s);
 void manager_cancel(Manager *m); /* answers all requests: stopping */
 void manager_kick(Manager *m);
+void drop_foreign_children(Task *t); /* of another user */
 void scope_planned(Manager *m, uid_t key, const Snapshot *s, AppliedJob *const *jobs, size_t n);
 
 /* manager-enact.c */

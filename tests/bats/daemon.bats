@@ -507,6 +507,14 @@ job_file() { # name pid...
         [ "$(masks "${workers[1]}")" = 1 ]
         [ "$(masks "${workers[0]}")" = 0 ]
         [ "$(status | jq -r '.jobs[0].confined')" = true ]
+        # alone now, the first may have all it had before, and no more
+        job_file mine "${workers[0]}"
+        sed -i 's/^CPUs=1/CPUs=2/' "$D/mine.job"
+        nobody apply "$D/mine.job"
+        [ "$(masks "${workers[0]}")" = 0-1 ]
+        [ "$(masks "${workers[1]}")" = 1 ]
+        job_file mine "${workers[@]}"
+        nobody apply "$D/mine.job"
         job_file other $$
         run nobody apply "$D/other.job"
         [ "$status" -eq 1 ]
