@@ -6,8 +6,9 @@
  *
  *   bench-solver [--solver=NAME] [--seeds=N] [--ms=N,N,...] [--target=N] [--only=TEXT] [FILE...]
  *
- * Without FILE the placement-like models of tests/unit/qubo-models.h are solved (those with TEXT in their name); FILE is QAPLIB's .dat, or a .txt of
- * tasks and devices (tasks devices pairs load-weight penalty constant; loads; targets; costs; distances; pairs).
+ * Without FILE the placement-like models of tests/unit/qubo-models.h are solved (those with TEXT in their name); FILE
+ * is QAPLIB's .dat, or a .txt of tasks and devices (tasks devices pairs load-weight penalty constant; loads; targets;
+ * costs; distances; pairs).
  */
 #include <errno.h>
 #include <inttypes.h>
