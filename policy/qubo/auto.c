@@ -2,7 +2,7 @@
 /*
  * The portfolio: a short annealing, then branch and bound from its result, which proves small models outright, then
  * annealing again with what is left. Branch and bound gets its longer share only where a short one has shown that the
- * tree is within reach. Without a clock the search is limited to a number of nodes that follows from sweeps and size
+ * tree is within reach. Without a clock the search is limited to an amount of work that follows from sweeps and size
  * only, so that the result depends on nothing else.
  */
 #include <errno.h>
@@ -15,8 +15,8 @@
 #define SHARE_PROBE 8U /* branch and bound, to see how far it gets */
 #define SHARE_PROOF 2U /* branch and bound, if it got far enough */
 
-/* Variables times nodes: a node costs some nanoseconds a variable, so this is some tenths of a second. */
-#define DEFAULT_WORK 50000000U
+/* Steps of some nanoseconds: some tenths of a second. */
+#define DEFAULT_STEPS 50000000U
 
 typedef struct Auto {
         const Frame *f;
@@ -40,9 +40,9 @@ static int anneal(Auto *a, Limit *l, uint64_t sweeps) {
         return r;
 }
 
-static int prove(Auto *a, Limit *probe, Limit *whole, uint64_t max_nodes) {
+static int prove(Auto *a, Limit *probe, Limit *whole, uint64_t max_steps) {
         int64_t before = a->best.energy;
-        int r = exact_search(a->f, probe, whole, max_nodes, &a->best, a->r);
+        int r = exact_search(a->f, probe, whole, max_steps, &a->best, a->r);
 
         if (a->best.energy < before || a->r->proved)
                 a->r->solver = "exact";
@@ -52,12 +52,15 @@ static int prove(Auto *a, Limit *probe, Limit *whole, uint64_t max_nodes) {
 /* By counts alone. */
 static int solve_counted(Auto *a, uint64_t sweeps) {
         const Qubo *q = a->f->q;
+        uint64_t all = sweeps > 0 ? sweeps : sa_default_sweeps(q), first = MIN(all, FIRST_SWEEPS);
         int r;
 
-        r = anneal(a, &a->limit, sweeps > 0 ? sweeps : sa_default_sweeps(q));
-        if (r < 0 || !worth_a_proof(q) || limit_hit(&a->limit))
-                return r;
-        return prove(a, NULL, &a->limit, sweeps > 0 ? sweeps : 1 + DEFAULT_WORK / (q->n + 1));
+        r = anneal(a, &a->limit, first);
+        if (r >= 0 && worth_a_proof(q) && !limit_hit(&a->limit))
+                r = prove(a, NULL, &a->limit, sweeps > 0 ? exact_steps(q, sweeps) : DEFAULT_STEPS);
+        if (r >= 0 && !a->r->proved && all > first && !limit_hit(&a->limit))
+                r = anneal(a, &a->limit, all - first);
+        return r;
 }
 
 static int solve_timed(Auto *a) {
@@ -93,6 +96,7 @@ static int auto_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
                 r = incumbent_result(&a.best, f, ret);
         if (ret->lower_bound == INT64_MIN && !(p->stop && atomic_load_explicit(p->stop, memory_order_relaxed)))
                 ret->lower_bound = qubo_lower_bound(q);
+        ret->proved = r >= 0 && ret->lower_bound >= ret->energy;
         incumbent_done(&a.best);
         return r;
 }

@@ -12,7 +12,8 @@
 #include "policy/qubo/exact.h"
 
 #define INCUMBENT_SWEEPS 400U
-#define FAR_ENOUGH 0.03 /* of the tree, when a probe ends: later children are pruned sooner than the first */
+#define FAR_ENOUGH 0.03       /* of the tree, when a probe ends: later children are pruned sooner than the first */
+#define STEPS_PER_VARIABLE 8U /* what a sweep of annealing costs, about */
 #define TRIALS 4
 #define SKIPS 64U
 #define PLAIN_ITEMS 3U /* so few items left: the plain bound is as good */
@@ -337,8 +338,8 @@ static double search_progress(const Search *s) {
 }
 
 /* Whether to stop here. A probe that ends is replaced by the whole limit if the search has come far enough. */
-static bool search_ends(Search *s, Limit *whole, uint64_t max_nodes, uint64_t steps) {
-        if (max_nodes > 0 && s->nodes >= max_nodes)
+static bool search_ends(Search *s, Limit *whole, uint64_t max_steps, uint64_t steps) {
+        if (max_steps > 0 && s->steps >= max_steps)
                 return true;
         if (!limit_work(s->limit, steps))
                 return false;
@@ -348,7 +349,7 @@ static bool search_ends(Search *s, Limit *whole, uint64_t max_nodes, uint64_t st
         return limit_hit(whole);
 }
 
-int exact_search(const Frame *f, Limit *probe, Limit *whole, uint64_t max_nodes, Incumbent *best, SolveResult *r) {
+int exact_search(const Frame *f, Limit *probe, Limit *whole, uint64_t max_steps, Incumbent *best, SolveResult *r) {
         _cleanup_(search_done) Search s = { .f = f, .limit = probe ?: whole, .best = best };
         uint64_t steps = 0;
         int64_t least, root = 0;
@@ -361,7 +362,7 @@ int exact_search(const Frame *f, Limit *probe, Limit *whole, uint64_t max_nodes,
         if (e < 0)
                 return e;
         open_node(&s);
-        while (s.depth > 0 && !search_ends(&s, whole, max_nodes, s.steps - steps)) {
+        while (s.depth > 0 && !search_ends(&s, whole, max_steps, s.steps - steps)) {
                 steps = s.steps;
                 if (next_child(&s))
                         open_node(&s);
@@ -370,6 +371,12 @@ int exact_search(const Frame *f, Limit *probe, Limit *whole, uint64_t max_nodes,
         r->proved = r->lower_bound >= best->energy;
         r->flips += s.nodes * f->q->n;
         return 0;
+}
+
+uint64_t exact_steps(const Qubo *q, uint64_t sweeps) {
+        uint64_t steps;
+
+        return __builtin_mul_overflow(sweeps, STEPS_PER_VARIABLE * (uint64_t) (q->n + 1), &steps) ? 0 : steps;
 }
 
 static int exact_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
@@ -386,7 +393,7 @@ static int exact_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         if (r >= 0)
                 r = sa_search(f, &l, p->seed, INCUMBENT_SWEEPS, &runs, &best, ret);
         if (r >= 0)
-                r = exact_search(f, NULL, &l, p->sweeps, &best, ret);
+                r = exact_search(f, NULL, &l, exact_steps(q, p->sweeps), &best, ret);
         if (r < 0)
                 return r;
         ret->solver = "exact";
@@ -399,7 +406,7 @@ static bool exact_fits(const Qubo *q) {
 
 const Solver solver_exact = {
         .name = "exact",
-        .help = "Branch and bound: the optimum with proof, for small models; sweeps limits its nodes",
+        .help = "Branch and bound: the optimum with proof, for small models; sweeps limits its work",
         .fits = exact_fits,
         .solve = exact_solve,
 };

@@ -144,10 +144,11 @@ int sa_search(const Frame *f, Limit *l, uint64_t seed, uint64_t sweeps, uint64_t
               SolveResult *r);
 uint64_t sa_default_sweeps(const Qubo *q);
 
-/* Branch and bound: at most max_nodes (0: no limit) are opened, until the limit; where there is a probe, only until that
+/* Branch and bound, for at most max_steps of work (0: no limit) and until the limit; where there is a probe, only until that
  * if too little of the tree has been searched by then. r->lower_bound rises to the least bound left open, and r->proved
  * tells that nothing was. */
-int exact_search(const Frame *f, Limit *probe, Limit *whole, uint64_t max_nodes, Incumbent *best, SolveResult *r);
+int exact_search(const Frame *f, Limit *probe, Limit *whole, uint64_t max_steps, Incumbent *best, SolveResult *r);
+uint64_t exact_steps(const Qubo *q, uint64_t sweeps); /* the work that so many sweeps stand for */
 #define EXACT_MAX_VARIABLES 32768U
 
 bool fits_all(const Qubo *q);
