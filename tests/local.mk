@@ -6,6 +6,7 @@
 #   TESTS += tests/unit/test-bitset
 TEST_EXTENSIONS = .sh .bats
 LOG_DRIVER = env AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+LOG_COMPILER = bash $(top_srcdir)/tests/cmocka-tap
 SH_LOG_DRIVER = $(LOG_DRIVER)
 SH_LOG_COMPILER = bash
 BATS_LOG_DRIVER = $(LOG_DRIVER)
@@ -23,7 +24,7 @@ AM_TESTS_ENVIRONMENT = \
 	TSAN_OPTIONS="halt_on_error=1:$$TSAN_OPTIONS"; export TSAN_OPTIONS; \
 	LC_ALL=C.UTF-8; export LC_ALL;
 
-EXTRA_DIST += tests/bats-tap tests/demo $(srcdir)/tests/data
+EXTRA_DIST += tests/bats-tap tests/cmocka-tap tests/demo $(srcdir)/tests/data
 
 # A process to be placed; the demo, bats files and the guest start it
 noinst_PROGRAMS += tests/helpers/worker
