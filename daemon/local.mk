@@ -8,7 +8,8 @@ libreaders_la_SOURCES = daemon/readers/machine.c daemon/readers/machine.h \
 	daemon/readers/tasks.c daemon/readers/tasks.h daemon/readers/tasks-internal.h \
 	daemon/readers/tasks-scan.c daemon/readers/tasks-family.c daemon/readers/process.c daemon/readers/process.h \
 	daemon/readers/owner.c daemon/readers/kubelet.c daemon/readers/task-devices.c daemon/readers/task-devices.h \
-	daemon/readers/rank-identity.c daemon/readers/rank-identity.h
+	daemon/readers/rank-identity.c daemon/readers/rank-identity.h \
+	daemon/readers/rolefile.c daemon/readers/rolefile.h daemon/readers/psi.c daemon/readers/psi.h
 libreaders_la_LIBADD = $(HWLOC_LIBS)
 libdaemon_la_SOURCES = daemon/config.c daemon/config.h daemon/collect.c daemon/collect.h daemon/enforce.c daemon/enforce-bus.c daemon/enforce-group.c daemon/enforce-outcome.c daemon/enforce-revert.c \
 	daemon/enforce-util.c daemon/enforce-internal.h daemon/enforce.h \

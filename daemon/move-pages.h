@@ -21,11 +21,11 @@
 
 typedef enum MoveStop {
         MOVE_RUNNING,
-        MOVE_DONE,      /* all that can be moved is there */
-        MOVE_GONE,      /* the process ended */
+        MOVE_DONE, /* all that can be moved is there */
+        MOVE_GONE, /* the process ended */
         MOVE_CANCELLED,
-        MOVE_PRESSURE,  /* tasks wait for memory */
-        MOVE_NODE_FULL, /* no target has room above its reserve */
+        MOVE_PRESSURE,    /* tasks wait for memory */
+        MOVE_NODE_FULL,   /* no target has room above its reserve */
         MOVE_NODE_DENIED, /* no target is in its cpuset.mems, or has memory at all */
         MOVE_GROUP_FULL,  /* its cgroup is near its limit */
         MOVE_BUDGET,      /* the time for walking is used up */
@@ -48,10 +48,10 @@ extern const MoveParams move_params_default; /* 20 ms, 10 s, 10 %, 5 %, 5 % */
 typedef struct MoveReport {
         Process process;
         MoveStop stop;
-        int error;          /* MOVE_REFUSED: positive errno */
-        uint64_t seen;      /* pages found in memory; each is counted once below */
+        int error;     /* MOVE_REFUSED: positive errno */
+        uint64_t seen; /* pages found in memory; each is counted once below */
         uint64_t moved, already, busy, shared, absent, failed;
-        uint64_t left;      /* found elsewhere, and not tried before the end */
+        uint64_t left;        /* found elsewhere, and not tried before the end */
         uint64_t passed_over; /* bytes of mappings that were not looked at (huge page files, devices) */
         uint64_t page_size;
         uint64_t stall_max_usec, stall_usec; /* calls that move */
@@ -73,8 +73,7 @@ typedef struct MovePages MovePages;
 
 /* nodes: os numbers of the targets. params and ops may be NULL; params' strings are copied. -ESRCH: gone; -EINVAL: no
  * nodes. A move that cannot even begin (no room, no permission) is made nonetheless, ends at its first step and says why. */
-int move_pages_new(Process process, const Bitset *nodes, const MoveParams *params, const MoveOps *ops,
-                   MovePages **ret);
+int move_pages_new(Process process, const Bitset *nodes, const MoveParams *params, const MoveOps *ops, MovePages **ret);
 MovePages *move_pages_free(MovePages *m);
 DEFINE_CLEANUP(MovePages *, move_pages_free);
 /* 1: call again, 0: it is over, see the report. Negative only on ENOMEM and the like; it is over then, too. */

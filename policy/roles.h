@@ -76,18 +76,17 @@ typedef struct RoleThread {
 } RoleThread;
 
 typedef struct RoleGrant { /* by role, parallel to Roles.roles */
-        Bitset cpus;        /* what a thread of it gets; never empty, also where it has none (a late one gets this) */
+        Bitset cpus;       /* what a thread of it gets; never empty, also where it has none (a late one gets this) */
         unsigned n_threads;
-        bool own;           /* has cores of its own … */
-        bool shared;        /* … which it shares with other helpers */
+        bool own;    /* has cores of its own … */
+        bool shared; /* … which it shares with other helpers */
 } RoleGrant;
 
 typedef struct RoleSplit {
         RoleGrant *grants;
         size_t n_grants;
-        unsigned *role;  /* by thread: index into the roles */
-        unsigned *alone; /* by thread: its one CPU; NULL unless the pool is of isolated CPUs */
-        Bitset *single;  /* the sets that go with it, by thread */
+        unsigned *role; /* by thread: index into the roles */
+        Bitset *single; /* by thread: its one CPU; NULL unless the pool is of isolated CPUs */
         size_t n_threads;
         unsigned n_cores;
         char *main_comm;

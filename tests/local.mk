@@ -181,3 +181,9 @@ tests_fuzz_fuzz_xml_LDADD = libreaders.la libpolicy.la libcommon.la
 # Recorded machines, planned
 TESTS += tests/replay/plans.bats
 EXTRA_DIST += tests/replay/plans.bats
+
+# Threads by role
+check_PROGRAMS += tests/unit/test-roles
+tests_unit_test_roles_SOURCES = tests/unit/test-roles.c tests/unit/fixture.c tests/unit/fixture.h
+tests_unit_test_roles_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-roles

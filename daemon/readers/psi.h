@@ -6,8 +6,8 @@
 #include "common/macro.h"
 
 typedef struct Psi {
-        double some_avg10, some_avg60; /* at least one task waited */
-        double full_avg10, full_avg60; /* all did */
+        double some_avg10, some_avg60;   /* at least one task waited */
+        double full_avg10, full_avg60;   /* all did */
         uint64_t some_total, full_total; /* usec since boot */
 } Psi;
 
