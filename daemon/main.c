@@ -162,13 +162,41 @@ static int lock_runtime(const char *directory) {
         return TAKE_FD(fd);
 }
 
+typedef struct End { /* what is done when the loop ends, however it does */
+        Manager *manager;
+        bool revert;
+        int r;
+} End;
+
 static int on_end(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata) {
-        bool *revert = userdata;
+        End *end = userdata;
 
         if (si->ssi_signo == SIGUSR1)
-                *revert = true;
+                end->revert = true;
         log_info("Ending (%s)", strsignal((int) si->ssi_signo));
         return sd_event_exit(sd_event_source_get_event(source), 0);
+}
+
+static int on_exit_loop(sd_event_source *source, void *userdata) {
+        End *end = userdata;
+
+        (void) sd_notify(0, "STOPPING=1");
+        end->r = manager_stop(end->manager, end->revert);
+        return 0;
+}
+
+/* Before the bus closes itself, so that who waits for an answer still gets one. */
+static int add_exit(sd_event *event, End *end) {
+        sd_event_source *source;
+        int r;
+
+        r = sd_event_add_exit(event, &source, on_exit_loop, end);
+        if (r < 0)
+                return r;
+        (void) sd_event_source_set_priority(source, SD_EVENT_PRIORITY_IMPORTANT);
+        (void) sd_event_source_set_floating(source, true);
+        sd_event_source_unref(source);
+        return 0;
 }
 
 static int on_reload(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata) {
@@ -186,7 +214,7 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *si,
         return 0;
 }
 
-static int setup_loop(bool *revert, sd_event **ret) {
+static int setup_loop(End *end, sd_event **ret) {
         _cleanup_(sd_event_unrefp) sd_event *event = NULL;
         sigset_t set;
         int r;
@@ -200,11 +228,11 @@ static int setup_loop(bool *revert, sd_event **ret) {
         (void) sigprocmask(SIG_BLOCK, &set, NULL); /* before the solver's thread, which inherits it */
         r = sd_event_default(&event);
         if (r >= 0)
-                r = sd_event_add_signal(event, NULL, SIGTERM, on_end, revert);
+                r = sd_event_add_signal(event, NULL, SIGTERM, on_end, end);
         if (r >= 0)
-                r = sd_event_add_signal(event, NULL, SIGINT, on_end, revert);
+                r = sd_event_add_signal(event, NULL, SIGINT, on_end, end);
         if (r >= 0)
-                r = sd_event_add_signal(event, NULL, SIGUSR1, on_end, revert);
+                r = sd_event_add_signal(event, NULL, SIGUSR1, on_end, end);
         if (r >= 0)
                 r = sd_event_set_watchdog(event, true);
         if (r < 0)
@@ -220,8 +248,8 @@ static int run(const Arguments *a) {
         _cleanup_(bus_freep) Bus *bus = NULL; /* goes before the manager */
         _cleanup_free_ char *message = NULL;
         ManagerPaths paths = { .config = a->config, .devices = a->devices };
-        bool revert = a->revert_on_exit;
-        int r, q;
+        End end = { .revert = a->revert_on_exit };
+        int r;
 
         r = make_directory("RUNTIME_DIRECTORY", QSCHED_RUNTIME_DIR, 0755, &paths.runtime);
         if (r >= 0)
@@ -229,7 +257,7 @@ static int run(const Arguments *a) {
         if (r >= 0)
                 r = lock = lock_runtime(paths.runtime);
         if (r >= 0)
-                r = setup_loop(&revert, &event);
+                r = setup_loop(&end, &event);
         if (r < 0)
                 return r;
         r = manager_new(event, &paths, &m, &message);
@@ -237,7 +265,10 @@ static int run(const Arguments *a) {
                 log_error("%s", message ? message : strerror(-r));
                 return r;
         }
-        r = bus_new(event, m, &bus); /* before anything is changed: without a bus nobody could take it back */
+        end.manager = m;
+        r = add_exit(event, &end);
+        if (r >= 0)
+                r = bus_new(event, m, &bus); /* before anything is changed: without a bus nobody could take it back */
         if (r >= 0)
                 r = sd_event_add_signal(event, NULL, SIGHUP, on_reload, m);
         if (r >= 0)
@@ -247,9 +278,7 @@ static int run(const Arguments *a) {
         (void) sd_notify(0, "READY=1");
         log_info("qschedd " PACKAGE_VERSION " runs");
         r = sd_event_loop(event);
-        (void) sd_notify(0, "STOPPING=1");
-        q = manager_stop(m, revert);
-        return r != 0 ? -EIO : q;
+        return r != 0 ? -EIO : end.r;
 }
 
 int main(int argc, char **argv) {

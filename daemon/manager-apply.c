@@ -376,6 +376,7 @@ void manager_solved(void *userdata, Solve *solve) {
 void manager_cancel(Manager *m) {
         Request *q;
 
+        m->worker = worker_free(m->worker); /* first: the solve reads the request's jobs */
         while ((q = m->current ? TAKE_PTR(m->current) : request_pop(m)))
                 request_fail(q, -ECANCELED, "qschedd is stopping");
 }

@@ -352,7 +352,6 @@ Manager *manager_free(Manager *m) {
         if (!m)
                 return NULL;
         manager_cancel(m);
-        worker_free(m->worker);
         snapshot_free(m->snapshot);
         plan_free(m->plan);
         for (size_t i = 0; i < m->n_scopes; i++)

@@ -136,7 +136,7 @@ Worker *worker_free(Worker *w) {
 }
 
 bool worker_busy(const Worker *w) {
-        return w->solve;
+        return !w || w->solve;
 }
 
 int worker_submit(Worker *w, Solve *s) {

@@ -121,6 +121,31 @@ listen() {
         [ -e "$D/state/jobs/one.job" ]
 }
 
+@test "SIGUSR1 puts everything back and ends it; what is applied comes back with the next start" {
+        need_cpus 2
+        start_qschedd
+        before=$(all_cpus)
+        two_placed
+        kill -USR1 "$qschedd"
+        wait "$qschedd"
+        [ "$(masks "$last")" = "$before" ]
+        [ "$(masks "${workers[0]}")" = "$before" ]
+        start_qschedd
+        wait_until 5 eval "[[ \$(masks $last) =~ ^[0-9]+\$ ]]"
+}
+
+@test "the bus goes away: a sentence, exit 1, placements stay" {
+        need_cpus 2
+        start_qschedd
+        two_placed
+        mask=$(masks "$last")
+        kill "$bus"
+        run wait "$qschedd"
+        [ "$status" -ne 0 ]
+        grep -q 'connection to the system bus was lost' "$D/qschedd.log"
+        [ "$(masks "$last")" = "$mask" ]
+}
+
 # --- the bus -----------------------------------------------------------------------------------------------------
 
 @test "methods and signals have the signatures of org.qsched1(5)" {
@@ -439,6 +464,46 @@ listen() {
         apply "$(job one "${workers[@]}")"
         [ "$(masks "$last")" != "$before" ]
         call Revert s ""
+}
+
+# --- while the solver works -------------------------------------------------------------------------------------
+
+slow_apply() { # in the background; its output is $D/slow
+        printf '[Job]\nName=slow\n[Ranks]\nCount=100\n' >"$D/slow.job"
+        "$build/qschedctl" apply --solver=sa --json "$D/slow.job" >"$D/slow" 2>&1 3>&- &
+        slow=$!
+        pids+=("$slow")
+        wait_until 5 eval '[ "$(status | jq -r .state)" = solving ]'
+}
+
+@test "a job reverted while the solver works on it stays reverted" {
+        need_cpus 2
+        printf '[Solver]\nBudget=3s\n' >>"$D/qschedd.conf"
+        start_qschedd
+        two_placed
+        slow_apply
+        call Revert s one
+        [ "$(masks "$last")" = "$(all_cpus)" ]
+        kill -HUP "$qschedd"
+        wait "$slow"
+        [ "$(jq .feasible "$D/slow")" = true ]
+        sleep 1
+        [ "$(masks "$last")" = "$(all_cpus)" ]
+        [ "$(status | jq -r '[.jobs[].name] | join(" ")')" = slow ]
+}
+
+@test "an end while the solver works: who waits is told, exit 0" {
+        printf '[Solver]\nBudget=20s\n' >>"$D/qschedd.conf"
+        start_qschedd
+        slow_apply
+        SECONDS=0
+        kill "$qschedd"
+        wait "$qschedd"
+        [ "$SECONDS" -lt 10 ]
+        wait "$slow" || true
+        cat "$D/slow"
+        grep -q 'qschedd is stopping' "$D/slow"
+        [ ! -e "$D/state/jobs/slow.job" ]
 }
 
 # --- authority ---------------------------------------------------------------------------------------------------
