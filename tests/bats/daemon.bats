@@ -140,8 +140,9 @@ listen() {
         two_placed
         mask=$(masks "$last")
         kill "$bus"
-        run wait "$qschedd"
-        [ "$status" -ne 0 ]
+        code=0
+        wait "$qschedd" || code=$?
+        [ "$code" -eq 1 ]
         grep -q 'connection to the system bus was lost' "$D/qschedd.log"
         [ "$(masks "$last")" = "$mask" ]
 }
