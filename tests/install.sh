@@ -81,6 +81,13 @@ for file in \
         "$(dir polkitactiondir)/org.qsched1.policy" \
         "$(dir sysusersdir)/qsched.conf" \
         "$(dir tmpfilesdir)/qsched.conf" \
+        "$(dir bashcompletiondir)/qschedctl" \
+        "$(dir mandir)/man8/qschedd.8" \
+        "$(dir mandir)/man1/qschedctl.1" \
+        "$(dir mandir)/man5/qschedd.conf.5" \
+        "$(dir mandir)/man5/qsched.job.5" \
+        "$(dir mandir)/man5/qsched.record.5" \
+        "$(dir mandir)/man5/org.qsched1.5" \
         "$(dir sysconfdir)/qsched/qschedd.conf"; do
         check "${file##*/} is in ${file%/*}" has "$file"
 done
