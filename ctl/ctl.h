@@ -66,6 +66,7 @@ int verb_explain(const Options *o, int argc, char **argv);
 int verb_dump(const Options *o, int argc, char **argv);
 int verb_devices(const Options *o, int argc, char **argv);
 int verb_topology(const Options *o, int argc, char **argv);
+int verb_doctor(const Options *o, int argc, char **argv);
 
 /* The daemon. Each logs its failure and what to try next, and returns an EXIT_ code. */
 int client_open(const Options *o, sd_bus **ret);

@@ -5,6 +5,7 @@
  */
 #include "common/text.h"
 #include "daemon/readers/devices.h"
+#include "daemon/readers/doctor.h"
 #include "daemon/readers/jobfile.h"
 #include "ctl/output.h"
 
@@ -29,6 +30,8 @@ const Verb verbs[] = {
         { "devices", "", 0, 0, false, "json host" OFFLINE, "List the devices", verb_devices },
         { "topology", "[JOBFILE…]", 0, UINT_MAX, false, "json host" OFFLINE SOLVE,
           "Draw the machine and who is where on it", verb_topology },
+        { "doctor", "", 0, 0, false, "json devices", "Say what on this host works against placement, changing nothing",
+          verb_doctor },
         {}
 };
 
@@ -148,6 +151,8 @@ void verbs_dump_tables(void) {
         for (const PciKind *k = pci_kinds; k->kind; k++) /* rows of one kind stand together */
                 if (k == pci_kinds || !streq(k->kind, k[-1].kind))
                         out("kind\t%s\n", k->kind);
+        for (const DoctorCheck *c = doctor_checks; c->name; c++)
+                out("check\t%s\t%s\n", c->name, c->looks_at);
         dump_names("match", match_names);
         dump_names("link", link_names);
         dump_names("health", health_names);

@@ -9,6 +9,8 @@ libreaders_la_SOURCES = daemon/readers/machine.c daemon/readers/machine.h \
 	daemon/readers/tasks-scan.c daemon/readers/tasks-family.c daemon/readers/process.c daemon/readers/process.h \
 	daemon/readers/owner.c daemon/readers/kubelet.c daemon/readers/task-devices.c daemon/readers/task-devices.h \
 	daemon/readers/rank-identity.c daemon/readers/rank-identity.h \
+	daemon/readers/doctor.c daemon/readers/doctor.h daemon/readers/doctor-internal.h daemon/readers/doctor-kernel.c \
+	daemon/readers/doctor-rivals.c daemon/readers/doctor-devices.c daemon/readers/doctor-tasks.c \
 	daemon/readers/rolefile.c daemon/readers/rolefile.h daemon/readers/psi.c daemon/readers/psi.h
 libreaders_la_LIBADD = $(HWLOC_LIBS)
 libdaemon_la_SOURCES = daemon/config.c daemon/config.h daemon/collect.c daemon/collect.h daemon/enforce.c daemon/enforce-bus.c daemon/enforce-group.c daemon/enforce-outcome.c daemon/enforce-revert.c \
