@@ -230,6 +230,18 @@ as_nobody() {
         [ "$status" -ne 0 ]
 }
 
+@test "another user may place own processes, inside the mask they have" {
+        as_nobody taskset -c 4-7 "$T/worker" --threads=3 >worker.out 2>&1 3>&- &
+        workers+=($!)
+        until_true grep -q ready worker.out
+        printf '[Job]\nName=mine\n[Ranks]\nCount=1\nCPUs=1\nDevice=none\nMatch=pid:%s\n' "${workers[0]}" >mine.job
+        as_nobody qschedctl apply mine.job
+        masks "${workers[0]}"
+        [[ $(masks "${workers[0]}") = [4-7] ]]
+        as_nobody qschedctl revert mine
+        [ "$(masks "${workers[0]}")" = 4-7 ]
+}
+
 @test "a mask changed by hand is left alone, also by revert" {
         worker --threads=3
         worker --threads=3
