@@ -192,7 +192,7 @@ static int on_vanished(sd_bus_track *track, void *userdata) {
 
         if (manager_forget(c->bus->manager, call_answer, c))
                 call_free(c);
-        return 0;
+        return 1; /* with 0 sd-bus would queue the track again, for ever */
 }
 
 static int run_plan(Call *c, char **ret_message) {
