@@ -149,6 +149,8 @@ static int offer(Packer *k, unsigned rank, int (*add)(Placement *, unsigned, con
                 if (r < 0)
                         return r;
         }
+        if (p->ranks[rank].pooled)
+                return add(p, rank, &p->ranks[rank].allowed);
         if (!bitset_isempty(k->packed + rank)) {
                 r = add(p, rank, k->packed + rank);
                 if (r < 0)
@@ -160,6 +162,18 @@ static int offer(Packer *k, unsigned rank, int (*add)(Placement *, unsigned, con
                         return r;
         }
         return p->ranks[rank].size > packer_capacity(k, rank) || k->straddle ? straddling(k, rank, add) : 0;
+}
+
+/* CPUs that a rank keeps busy: all it gets, but in a shared pool what was measured or promised. */
+static double block_demand(const PlacementRank *r) {
+        const Task *t = r->rank->task;
+
+        if (!r->pooled)
+                return r->size;
+        return MIN(!isnan(t->cpu_use)   ? MAX(t->cpu_use, 1.0)
+                   : !isnan(t->request) ? MAX(t->request, 1.0)
+                                        : 1.0,
+                   (double) r->size);
 }
 
 int blocks_make(Placement *p, const BlockParams *params, int (*add)(Placement *p, unsigned rank, const Bitset *cpus)) {
@@ -178,7 +192,7 @@ int blocks_make(Placement *p, const BlockParams *params, int (*add)(Placement *p
         for (unsigned i = 0; i < k.t->n_cpus; i++)
                 k.owner[i] = -1;
         for (unsigned i = 0; i < p->n_ranks; i++) {
-                p->ranks[i].demand = p->ranks[i].size;
+                p->ranks[i].demand = block_demand(p->ranks + i);
                 r = offer(&k, i, add);
                 if (r < 0)
                         return r;

@@ -179,7 +179,7 @@ static bool pack(Packer *k) {
                 k->sequence[i] = i;
         qsort_r(k->sequence, k->p->n_ranks, sizeof(unsigned), rank_cmp, k);
         for (unsigned i = 0; i < k->p->n_ranks; i++)
-                if (!pack_rank(k, k->sequence[i]))
+                if (!k->p->ranks[k->sequence[i]].pooled && !pack_rank(k, k->sequence[i]))
                         return false;
         return true;
 }
@@ -188,6 +188,9 @@ static bool pack(Packer *k) {
 static unsigned size_at(const Packer *k, unsigned rank, unsigned s) {
         const PlacementRank *r = k->p->ranks + rank;
         unsigned size = r->want ? MIN(r->want, s) : s;
+
+        if (r->pooled)
+                return 0;
 
         if (size > k->threads && size != r->want)
                 size -= size % k->threads;
@@ -252,7 +255,7 @@ static bool differs_in_priority(const Placement *p) {
 
 static bool wishes_unmet(const Packer *k) {
         for (unsigned i = 0; i < k->p->n_ranks; i++)
-                if (k->p->ranks[i].want > k->sizes[i])
+                if (!k->p->ranks[i].pooled && k->p->ranks[i].want > k->sizes[i])
                         return true;
         return false;
 }
@@ -290,31 +293,37 @@ static void set_pool(Packer *k, bool keep_housekeeping, bool avoid_others) {
         }
 }
 
-static void set_floors(Packer *k, bool measured) {
+/* What the owner of a process promised it: quota and request; and what it was measured to use. NAN: none. */
+static double promised(const Task *t) {
+        return isnan(t->quota) ? t->request : isnan(t->request) ? t->quota : MAX(t->quota, t->request);
+}
+
+/* The least size at this attempt. An explicit CPUs= is the administrator's word: it stands, tell_short() says so. */
+static void set_floors(Packer *k, Floor floor) {
         for (unsigned i = 0; i < k->p->n_ranks; i++) {
                 const PlacementRank *r = k->p->ranks + i;
-                double need = r->min;
+                const Task *t = r->want ? NULL : r->rank->task;
+                double need = 0;
 
-                if (measured && r->rank->task && !r->want) {
-                        const Task *t = r->rank->task;
-
-                        need = isnan(t->quota) ? need : MAX(need, ceil(t->quota));
-                        need = isnan(t->request) ? need : MAX(need, ceil(t->request));
-                        need = isnan(t->cpu_use) ? need : MAX(need, ceil(t->cpu_use));
-                }
-                k->floors[i] = (unsigned) MIN(need, (double) bitset_weight(&r->allowed));
-                k->floors[i] = MAX(k->floors[i], r->min);
+                if (t && floor >= FLOOR_PROMISED && !isnan(promised(t)))
+                        need = ceil(promised(t));
+                if (t && floor >= FLOOR_MEASURED && !isnan(t->cpu_use))
+                        need = MAX(need, ceil(t->cpu_use));
+                k->floors[i] = r->pooled ? 0 : MAX((unsigned) MIN(need, (double) bitset_weight(&r->allowed)), r->min);
         }
 }
 
-/* From what one would wish to what must be: a row is tried when all above it failed. */
+/* From what one would wish to what must be: a row is tried when all above it failed. Measured use gives way to sets of
+ * their own (a busy host would never have any), a promise does not. */
 static const struct {
-        bool measured, keep_housekeeping, avoid_others, straddle;
+        Floor floor;
+        bool keep_housekeeping, avoid_others, straddle;
 } attempts[] = {
-        { true, true, true, false },   { true, true, true, true },   { true, true, false, false },
-        { true, true, false, true },   { false, true, true, false }, { false, true, true, true },
-        { false, true, false, false }, { false, true, false, true }, { false, false, false, false },
-        { false, false, false, true },
+        { FLOOR_MEASURED, true, true, false },   { FLOOR_MEASURED, true, true, true },
+        { FLOOR_MEASURED, true, false, false },  { FLOOR_MEASURED, true, false, true },
+        { FLOOR_PROMISED, true, true, false },   { FLOOR_PROMISED, true, true, true },
+        { FLOOR_PROMISED, true, false, false },  { FLOOR_PROMISED, true, false, true },
+        { FLOOR_PROMISED, false, false, false }, { FLOOR_PROMISED, false, false, true },
 };
 
 static int tell_attempt(Placement *p, size_t i) {
@@ -331,22 +340,23 @@ static int tell_attempt(Placement *p, size_t i) {
         return 0;
 }
 
-/* Ranks that got less than was measured or promised: said, with numbers. */
+/* Ranks that got less than was asked, promised or measured: said, with numbers. */
 static int tell_short(const Packer *k) {
         for (unsigned i = 0; i < k->p->n_ranks; i++) {
                 const PlacementRank *r = k->p->ranks + i;
                 const Task *t = r->rank->task;
+                const char *limit = r->want && r->size == r->want ? " by CPUs=" : "";
                 int q = 0;
 
                 if (r->want > r->size)
                         q = strv_extendf(&k->p->messages, "%s asks for %u CPUs and gets %u", r->rank->name, r->want,
                                          r->size);
-                else if (t && !r->want && !isnan(t->quota) && t->quota > r->size)
-                        q = strv_extendf(&k->p->messages, "%s gets %u CPUs, its quota is %.1f", r->rank->name, r->size,
-                                         t->quota);
-                else if (t && !r->want && !isnan(t->cpu_use) && t->cpu_use > r->size)
-                        q = strv_extendf(&k->p->messages, "%s gets %u CPUs, it was measured to use %.1f", r->rank->name,
-                                         r->size, t->cpu_use);
+                else if (t && promised(t) > r->size)
+                        q = strv_extendf(&k->p->messages, "%s gets %u CPUs%s, its %s is %.3g", r->rank->name, r->size,
+                                         limit, promised(t) == t->quota ? "quota" : "request", promised(t));
+                else if (t && t->cpu_use > r->size)
+                        q = strv_extendf(&k->p->messages, "%s gets %u CPUs%s, it was measured to use %.3g",
+                                         r->rank->name, r->size, limit, t->cpu_use);
                 if (q < 0)
                         return q;
         }
@@ -365,25 +375,30 @@ static unsigned count_pool(const Packer *k, const Bitset *allowed) {
 static int share_cpus(Packer *k) {
         Placement *p = k->p;
         uint64_t least = 0;
-        bool promised = false;
+        bool guaranteed = false;
         int r;
 
         for (unsigned i = 0; i < p->n_ranks; i++) {
-                promised = promised || p->ranks[i].min > 1;
+                guaranteed = guaranteed || p->ranks[i].min > 1;
                 least += p->ranks[i].min;
         }
-        if (promised)
+        if (guaranteed)
                 return strv_extendf(&p->causes, "%u ranks need at least %" PRIu64 " CPUs (MinCPUs=), %u can be given",
                                     p->n_ranks, least, pool_size(k));
         set_pool(k, true, false);
         if (pool_size(k) == 0)
                 set_pool(k, false, false);
         p->shares_cpus = true;
+        set_floors(k, FLOOR_PROMISED);
         for (unsigned i = 0; i < p->n_ranks; i++) {
-                p->ranks[i].size = 1;
-                if (count_pool(k, &p->ranks[i].allowed) == 0)
+                if (count_pool(k, &p->ranks[i].allowed) < k->floors[i])
                         set_pool(k, false, false);
+                if (!p->ranks[i].pooled)
+                        p->ranks[i].size = MAX(MIN(k->floors[i], count_pool(k, &p->ranks[i].allowed)), 1U);
         }
+        r = tell_short(k);
+        if (r < 0)
+                return r;
         r = strv_extendf(&p->messages, "%u ranks share %u CPU%s: there are not enough for sets of their own",
                          p->n_ranks, pool_size(k), pool_size(k) == 1 ? "" : "s");
         return r < 0 ? r : 1;
@@ -431,7 +446,8 @@ int packer_housekeeping(Packer *k, const BlockParams *params) {
 
 static int take_packing(Packer *k) {
         for (unsigned i = 0; i < k->p->n_ranks; i++)
-                k->p->ranks[i].size = k->sizes[i];
+                if (!k->p->ranks[i].pooled)
+                        k->p->ranks[i].size = k->sizes[i];
         for (unsigned i = 0; i < k->t->n_cpus; i++)
                 if (k->owner[i] >= 0) {
                         int r = bitset_set(k->packed + k->owner[i], k->t->cpus[i].os);
@@ -449,7 +465,7 @@ int packer_find(Packer *k) {
                 if (attempts[a].avoid_others && k->p->n_others == 0)
                         continue;
                 k->straddle = attempts[a].straddle;
-                set_floors(k, attempts[a].measured);
+                set_floors(k, attempts[a].floor);
                 set_pool(k, attempts[a].keep_housekeeping, attempts[a].avoid_others);
                 if (!find_sizes(k))
                         continue;

@@ -4,6 +4,8 @@
 
 #include "policy/problems/blocks.h"
 
+typedef enum Floor { FLOOR_PROMISED, FLOOR_MEASURED } Floor; /* what a rank does not fall below; MinCPUs= in any case */
+
 typedef struct Packer {
         Placement *p;
         const Topology *t;

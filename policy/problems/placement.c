@@ -78,8 +78,15 @@ static int add_block(Placement *p, unsigned rank, const Bitset *cpus) {
         return 0;
 }
 
+/* A pod that has no CPUs to itself: kubelet gives exclusive ones in whole numbers, as many as were requested. */
+static bool in_shared_pool(const Snapshot *s, const Task *t) {
+        return t && t->owner_kind == OWNER_POD && bitset_intersects(&t->allowed_cpus, &s->reserved) &&
+               (isnan(t->request) || lround(t->request) != (long) bitset_weight(&t->allowed_cpus));
+}
+
 /* The CPUs that a rank may have: what its cgroup allows (planned ones: what this machine allows), without CPUs that are
- * isolated or somebody else's to hand out, unless the task already lives on just those. */
+ * isolated or somebody else's to hand out, unless the task already lives on just those. A pod in kubelet's shared pool
+ * keeps all of the pool: kubelet takes CPUs out of it as it likes. */
 static int rank_allowed(const Snapshot *s, PlacementRank *r, bool confine) {
         const Topology *t = s->topology;
         const Task *task = r->rank->task;
@@ -93,6 +100,11 @@ static int rank_allowed(const Snapshot *s, PlacementRank *r, bool confine) {
         bitset_and(&r->allowed, &t->online);
         if (task && confine)
                 bitset_and(&r->allowed, &task->cpus);
+        r->pooled = in_shared_pool(s, task);
+        if (r->pooled) {
+                r->size = bitset_weight(&r->allowed);
+                return 0;
+        }
         if (!bitset_subset(&r->allowed, &s->reserved))
                 bitset_andnot(&r->allowed, &s->reserved);
         if (!bitset_subset(&r->allowed, &t->isolated))

@@ -53,6 +53,7 @@ typedef struct PlacementRank {
         double demand;                              /* CPUs it keeps busy, for the overlap */
         uint64_t memory;                            /* bytes of host memory */
         Bitset allowed;                             /* CPUs that its blocks may be of */
+        bool pooled;                                /* lives in kubelet's shared pool: keeps all of it, beside others */
         double power;                               /* W that it makes its device draw, relative to 300 W */
         uint32_t first_device, n_device_candidates; /* its one-hot groups: variables; n 0: no such group */
         uint32_t first_block, n_block_candidates;

@@ -295,6 +295,82 @@ static void unpinned_workers_are_priced(void **state) {
         assert_int_equal(bitset_weight(&p->tasks[0].cpus), 4);
 }
 
+static Task *worker(Snapshot *s, pid_t pid, const char *job) {
+        _cleanup_free_ char *all = NULL;
+        Task *t;
+
+        assert_int_equal(bitset_format(&s->topology->online, &all), 0);
+        t = fixture_task(s, pid, all, all);
+        t->job = strdup(job);
+        return t;
+}
+
+/* Quota and request are promises: two of 20 CPUs on 24 share rather than get 12 each. */
+static void promises_are_kept(void **state) {
+        static const Shape shape = { .packages = 1, .nodes = 1, .cores = 25, .smt = 1 };
+        _cleanup_(snapshot_freep) Snapshot *s = fixture_snapshot(&shape);
+        _cleanup_(job_freep) Job *j = fixture_job("task", 2, 0, NULL, 0);
+        _cleanup_(plan_freep) Plan *p = NULL;
+
+        worker(s, 1, "task")->request = 20;
+        worker(s, 2, "task")->quota = 19.5;
+        p = fixture_decide(s, &j, 1, "auto");
+        fixture_check_plan(s, p, false);
+        assert_true(bitset_weight(&p->tasks[0].cpus) >= 20);
+        assert_true(bitset_weight(&p->tasks[1].cpus) >= 20);
+        assert_message(p, "share");
+}
+
+/* Measured use is kept while there are CPUs for it, and gives way to sets of their own on a host that is full. */
+static void measured_use_is_kept_while_there_is_room(void **state) {
+        static const Shape shape = { .packages = 1, .nodes = 1, .cores = 13, .smt = 1 };
+        _cleanup_(snapshot_freep) Snapshot *s = fixture_snapshot(&shape);
+        _cleanup_(job_freep) Job *j = fixture_job("task", 2, 0, NULL, 0);
+        _cleanup_(plan_freep) Plan *p = NULL, *full = NULL, *limited = NULL;
+
+        worker(s, 1, "task")->cpu_use = 7.4;
+        worker(s, 2, "task")->cpu_use = 1;
+        p = fixture_decide(s, &j, 1, "auto");
+        fixture_check_plan(s, p, true);
+        assert_int_equal(bitset_weight(&p->tasks[0].cpus), 8);
+        s->tasks[1].cpu_use = 7;
+        full = fixture_decide(s, &j, 1, "auto");
+        fixture_check_plan(s, full, true);
+        assert_message(full, "task/0 gets 6 CPUs, it was measured to use 7.4");
+        j->ranks[0].cpus = 2;
+        limited = fixture_decide(s, &j, 1, "auto");
+        assert_message(limited, "task/0 gets 2 CPUs by CPUs=, it was measured to use 7.4");
+}
+
+/* kubelet's static policy: 4-15 may go to guaranteed pods. A pod in the shared pool keeps all of it, a guaranteed one
+ * its own, what is neither gets none of them. */
+static void kubelets_cpus_are_not_ours(void **state) {
+        static const Shape shape = { .packages = 1, .nodes = 1, .cores = 16, .smt = 1 };
+        _cleanup_(snapshot_freep) Snapshot *s = fixture_snapshot(&shape);
+        _cleanup_(job_freep) Job *j = fixture_job("task", 4, 0, NULL, 0);
+        _cleanup_(plan_freep) Plan *p = NULL;
+
+        for (pid_t pid = 1; pid <= 4; pid++)
+                worker(s, pid, "task");
+        assert_int_equal(bitset_parse("4-15", &s->reserved), 0);
+        for (size_t i = 0; i < 3; i++)
+                s->tasks[i].owner_kind = OWNER_POD;
+        for (size_t i = 0; i < 2; i++) {
+                assert_int_equal(bitset_parse("0-11", &s->tasks[i].allowed_cpus), 0);
+                assert_int_equal(bitset_parse("0-11", &s->tasks[i].cpus), 0);
+                s->tasks[i].request = 3;
+        }
+        assert_int_equal(bitset_parse("12-15", &s->tasks[2].allowed_cpus), 0);
+        assert_int_equal(bitset_parse("12-15", &s->tasks[2].cpus), 0);
+        s->tasks[2].request = 4;
+        p = fixture_decide(s, &j, 1, "auto");
+        fixture_check_plan(s, p, false);
+        assert_set(&p->tasks[0].cpus, "0-11");
+        assert_set(&p->tasks[1].cpus, "0-11");
+        assert_set(&p->tasks[2].cpus, "12-15");
+        assert_false(bitset_intersects(&p->tasks[3].cpus, &s->reserved));
+}
+
 static void terms_add_up(void **state) {
         _cleanup_(snapshot_freep) Snapshot *s = kunpeng_snapshot();
         _cleanup_(job_freep) Job *j = fixture_job("train", 6, 9, "ascend", 1);
@@ -353,6 +429,9 @@ int main(void) {
                 cmocka_unit_test(explicit_cpus_may_straddle),
                 cmocka_unit_test(what_is_good_stays),
                 cmocka_unit_test(unpinned_workers_are_priced),
+                cmocka_unit_test(promises_are_kept),
+                cmocka_unit_test(measured_use_is_kept_while_there_is_room),
+                cmocka_unit_test(kubelets_cpus_are_not_ours),
                 cmocka_unit_test(terms_add_up),
                 cmocka_unit_test(random_machines_hold_the_invariants),
         };
