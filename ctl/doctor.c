@@ -88,8 +88,10 @@ static json_t *report_json(const DoctorReport *report) {
 }
 
 static Ink level_ink(DoctorLevel level) {
-        static const Ink inks[_DOCTOR_LEVEL_MAX] = { [DOCTOR_OK] = INK_GOOD,      [DOCTOR_NOTE] = INK_BOLD,
-                                                     [DOCTOR_UNKNOWN] = INK_WARN, [DOCTOR_WARNING] = INK_WARN,
+        static const Ink inks[_DOCTOR_LEVEL_MAX] = { [DOCTOR_OK] = INK_GOOD,
+                                                     [DOCTOR_NOTE] = INK_BOLD,
+                                                     [DOCTOR_UNKNOWN] = INK_WARN,
+                                                     [DOCTOR_WARNING] = INK_WARN,
                                                      [DOCTOR_PROBLEM] = INK_BAD };
 
         return inks[level];

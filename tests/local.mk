@@ -187,3 +187,27 @@ check_PROGRAMS += tests/unit/test-roles
 tests_unit_test_roles_SOURCES = tests/unit/test-roles.c tests/unit/fixture.c tests/unit/fixture.h
 tests_unit_test_roles_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
 TESTS += tests/unit/test-roles
+
+# What works against placement: recorded hosts in tests/data/doctor
+check_PROGRAMS += tests/unit/test-doctor
+tests_unit_test_doctor_SOURCES = tests/unit/test-doctor.c tests/unit/recorded-host.h
+tests_unit_test_doctor_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-doctor
+TESTS += tests/bats/doctor.bats
+EXTRA_DIST += tests/bats/doctor.bats
+
+# What the daemon and qschedctl without it both read of a host
+check_PROGRAMS += tests/unit/test-host
+tests_unit_test_host_SOURCES = tests/unit/test-host.c tests/unit/recorded-host.h
+tests_unit_test_host_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-host
+
+# Page moves; the helpers serve tests/vm/memory.bats
+check_PROGRAMS += tests/unit/test-move-pages
+tests_unit_test_move_pages_SOURCES = tests/unit/test-move-pages.c
+tests_unit_test_move_pages_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-move-pages
+noinst_PROGRAMS += tests/helpers/far-memory tests/helpers/move-memory
+tests_helpers_far_memory_SOURCES = tests/helpers/far-memory.c
+tests_helpers_move_memory_SOURCES = tests/helpers/move-memory.c
+tests_helpers_move_memory_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la

@@ -55,16 +55,20 @@ int doctor_device_node(Doctor *d) {
                 return doctor_say(d, DOCTOR_OK, "%zu device%s, %u NUMA node%s: none is without a node.", s->n_devices,
                                   plural(s->n_devices), d->topology->n_nodes, plural(d->topology->n_nodes));
         if (unknown.n == 0)
-                return doctor_say(d, DOCTOR_NOTE,
-                                  "%u of %zu devices say numa_node -1 themselves (%s); the bridge above or the configuration "
-                                  "tells.",
-                                  inherited.n, s->n_devices, listing_end(&inherited));
-        return doctor_say(d, DOCTOR_WARNING,
-                          "%u of %zu devices do not tell their NUMA node (%s): plans treat each node as equally far from "
-                          "them.",
-                          unknown.n, s->n_devices, listing_end(&unknown)) ?:
-               doctor_mend(d, "Look up the node (npu-smi info -t topo, the board's manual) and write [Device NAME], PCI= and "
-                              "NUMANode= into qschedd.conf; a firmware update may mend it at the root.");
+                return doctor_say(
+                        d, DOCTOR_NOTE,
+                        "%u of %zu devices say numa_node -1 themselves (%s); the bridge above or the configuration "
+                        "tells.",
+                        inherited.n, s->n_devices, listing_end(&inherited));
+        return doctor_say(
+                       d, DOCTOR_WARNING,
+                       "%u of %zu devices do not tell their NUMA node (%s): plans treat each node as equally far from "
+                       "them.",
+                       unknown.n, s->n_devices, listing_end(&unknown))
+                       ?: doctor_mend(
+                                  d,
+                                  "Look up the node (npu-smi info -t topo, the board's manual) and write [Device NAME], PCI= and "
+                                  "NUMANode= into qschedd.conf; a firmware update may mend it at the root.");
 }
 
 typedef struct Vectors {
@@ -124,17 +128,20 @@ static int say_vectors(Doctor *d, Vectors *v) {
                 return doctor_say(d, DOCTOR_OK, "None of %zu device%s has message-signalled vectors.",
                                   d->snapshot->n_devices, plural(d->snapshot->n_devices));
         if (v->n > 1 && bitset_weight(&v->cpus) == 1 && d->topology->n_cpus > 1)
-                return doctor_say(d, DOCTOR_WARNING, "All %u vectors of %u device%s go to one CPU, %d.", v->n, v->devices,
-                                  plural(v->devices), first) ?:
-                       doctor_mend(d, "Apply a job (its plan names CPUs for the vectors of its devices), or echo CPU > "
-                                      "/proc/irq/N/smp_affinity_list for the N in /sys/bus/pci/devices/%s/msi_irqs.",
-                                   v->example);
+                return doctor_say(d, DOCTOR_WARNING, "All %u vectors of %u device%s go to one CPU, %d.", v->n,
+                                  v->devices, plural(v->devices), first)
+                               ?: doctor_mend(
+                                          d,
+                                          "Apply a job (its plan names CPUs for the vectors of its devices), or echo CPU > "
+                                          "/proc/irq/N/smp_affinity_list for the N in /sys/bus/pci/devices/%s/msi_irqs.",
+                                          v->example);
         if (v->far > 0)
                 return doctor_say(d, DOCTOR_WARNING,
                                   "%u of %u vectors go to CPUs of another node than their device's (%s).", v->far, v->n,
-                                  listing_end(&v->far_devices)) ?:
-                       doctor_mend(d, "echo CPU > /proc/irq/N/smp_affinity_list for the N in "
-                                      "/sys/bus/pci/devices/ADDRESS/msi_irqs, and keep irqbalance off them.");
+                                  listing_end(&v->far_devices))
+                               ?: doctor_mend(d,
+                                              "echo CPU > /proc/irq/N/smp_affinity_list for the N in "
+                                              "/sys/bus/pci/devices/ADDRESS/msi_irqs, and keep irqbalance off them.");
         return doctor_say(d, DOCTOR_OK, "The %u vectors of %u device%s go to CPUs %s.", v->n, v->devices,
                           plural(v->devices), cpus);
 }

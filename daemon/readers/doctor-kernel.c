@@ -21,18 +21,21 @@ int doctor_numa_balancing(Doctor *d) {
         if (r < 0)
                 return r;
         if (mode == 0 || nodes < 2)
-                return doctor_say(d, DOCTOR_OK, "Automatic NUMA balancing is %s (kernel.numa_balancing = %" PRIu64
-                                                "), on %u node%s.",
+                return doctor_say(d, DOCTOR_OK,
+                                  "Automatic NUMA balancing is %s (kernel.numa_balancing = %" PRIu64 "), on %u node%s.",
                                   mode ? "on" : "off", mode, nodes, plural(nodes));
         if (!(mode & 1))
-                return doctor_say(d, DOCTOR_NOTE,
-                                  "The kernel moves pages between fast and slow memory (kernel.numa_balancing = %" PRIu64 ").",
-                                  mode);
+                return doctor_say(
+                        d, DOCTOR_NOTE,
+                        "The kernel moves pages between fast and slow memory (kernel.numa_balancing = %" PRIu64 ").",
+                        mode);
         return doctor_say(d, DOCTOR_WARNING,
                           "Automatic NUMA balancing is on (kernel.numa_balancing = %" PRIu64
                           ") over %u nodes: it unmaps pages of placed processes to see who uses them, and moves them.",
-                          mode, nodes) ?:
-               doctor_mend(d, "sysctl -w kernel.numa_balancing=0, and that line in a file of /etc/sysctl.d to keep it");
+                          mode, nodes)
+                       ?: doctor_mend(
+                                  d,
+                                  "sysctl -w kernel.numa_balancing=0, and that line in a file of /etc/sysctl.d to keep it");
 }
 
 int doctor_zone_reclaim(Doctor *d) {
@@ -46,8 +49,8 @@ int doctor_zone_reclaim(Doctor *d) {
         return doctor_say(d, DOCTOR_WARNING,
                           "A full node reclaims before another node is used (vm.zone_reclaim_mode = %" PRIu64
                           "): processes stall where preferring the node would have been enough.",
-                          mode) ?:
-               doctor_mend(d, "sysctl -w vm.zone_reclaim_mode=0");
+                          mode)
+                       ?: doctor_mend(d, "sysctl -w vm.zone_reclaim_mode=0");
 }
 
 int doctor_huge_pages(Doctor *d) {
@@ -55,22 +58,25 @@ int doctor_huge_pages(Doctor *d) {
         int r = doctor_choice(d, THP "/enabled", &enabled);
 
         if (r == -ENOENT)
-                return doctor_say(d, DOCTOR_NOTE, "The kernel has no transparent huge pages: moving memory takes 512 times "
-                                                  "as many steps.");
+                return doctor_say(d, DOCTOR_NOTE,
+                                  "The kernel has no transparent huge pages: moving memory takes 512 times "
+                                  "as many steps.");
         if (r >= 0)
                 r = doctor_choice(d, THP "/defrag", &defrag);
         if (r < 0 && r != -ENOENT)
                 return r;
         if (streq(enabled, "always") && streq(strempty(defrag), "always"))
-                return doctor_say(d, DOCTOR_WARNING,
-                                  "Transparent huge pages are on for all, and page faults wait until one is made (defrag = "
-                                  "always): threads stall on a full node.") ?:
-                       doctor_mend(d, "echo madvise > " THP "/defrag");
+                return doctor_say(
+                               d, DOCTOR_WARNING,
+                               "Transparent huge pages are on for all, and page faults wait until one is made (defrag = "
+                               "always): threads stall on a full node.")
+                               ?: doctor_mend(d, "echo madvise > " THP "/defrag");
         if (streq(enabled, "never"))
-                return doctor_say(d, DOCTOR_NOTE,
-                                  "Transparent huge pages are off: large host buffers cost more TLB misses, most on a remote "
-                                  "node.") ?:
-                       doctor_mend(d, "echo madvise > " THP "/enabled");
+                return doctor_say(
+                               d, DOCTOR_NOTE,
+                               "Transparent huge pages are off: large host buffers cost more TLB misses, most on a remote "
+                               "node.")
+                               ?: doctor_mend(d, "echo madvise > " THP "/enabled");
         return doctor_say(d, DOCTOR_OK, "Transparent huge pages are at %s, defrag at %s.", enabled, strempty(defrag));
 }
 
@@ -101,8 +107,10 @@ int doctor_swap(Doctor *d) {
         return doctor_say(d, DOCTOR_WARNING,
                           "%s of %s of swap are in use (vm.swappiness = %" PRIu64
                           "): pages that a plan counts on a node may be on a disk.",
-                          used_text, total_text, swappiness) ?:
-               doctor_mend(d, "sysctl -w vm.swappiness=1; swapoff -a && swapon -a brings back what fits into memory");
+                          used_text, total_text, swappiness)
+                       ?: doctor_mend(
+                                  d,
+                                  "sysctl -w vm.swappiness=1; swapoff -a && swapon -a brings back what fits into memory");
 }
 
 typedef struct Governors {
@@ -111,7 +119,7 @@ typedef struct Governors {
 } Governors;
 
 static int governors_read(const Doctor *d, Governors *g) {
-        BITSET_FOREACH(cpu, &d->topology->online) {
+        BITSET_FOREACH (cpu, &d->topology->online) {
                 _cleanup_free_ char *name = NULL, *driver = NULL;
                 char path[96];
                 int r;
@@ -146,11 +154,12 @@ int doctor_governor(Doctor *d) {
                 return doctor_say(d, DOCTOR_OK, "All %u CPUs have the governor performance.", g.cpus);
         /* under these drivers "powersave" is the ordinary one: the CPU still raises its clock by itself */
         by_hardware = streq(g.driver, "intel_pstate") || streq(g.driver, "amd-pstate-epp");
-        return doctor_say(d, by_hardware ? DOCTOR_NOTE : DOCTOR_WARNING,
-                          "%u of %u CPUs have another frequency governor than performance (%s%s%s): a thread that waits for "
-                          "a device begins again at a low clock.",
-                          g.other, g.cpus, g.name, *g.driver ? ", driver " : "", g.driver) ?:
-               doctor_mend(d, "cpupower frequency-set -g performance");
+        return doctor_say(
+                       d, by_hardware ? DOCTOR_NOTE : DOCTOR_WARNING,
+                       "%u of %u CPUs have another frequency governor than performance (%s%s%s): a thread that waits for "
+                       "a device begins again at a low clock.",
+                       g.other, g.cpus, g.name, *g.driver ? ", driver " : "", g.driver)
+                       ?: doctor_mend(d, "cpupower frequency-set -g performance");
 }
 
 /* Processes of which several threads may only run on isolated CPUs: nobody spreads them, they pile up on the first. */
@@ -175,13 +184,15 @@ static int say_isolated(Doctor *d, const Bitset *isolated) {
                 return doctor_say(d, DOCTOR_WARNING,
                                   "%u process%s may run on isolated CPUs only (%s), where the kernel does not spread "
                                   "threads: %s.",
-                                  piled.n, piled.n == 1 ? "" : "es", list, listing_end(&piled)) ?:
-                       doctor_mend(d, "Give each thread one CPU of its own, give the process other CPUs, or boot without "
-                                      "isolcpus=.");
+                                  piled.n, piled.n == 1 ? "" : "es", list, listing_end(&piled))
+                               ?: doctor_mend(
+                                          d,
+                                          "Give each thread one CPU of its own, give the process other CPUs, or boot without "
+                                          "isolcpus=.");
         return doctor_say(d, DOCTOR_NOTE,
-                          "%u CPUs are isolated (%s): the kernel does not spread threads there, and plans leave them out.",
-                          bitset_weight(isolated), list) ?:
-               doctor_mend(d, "Boot without isolcpus= if ranks shall use them.");
+                          "%u CPU%s isolated (%s): the kernel does not spread threads there, and plans leave them out.",
+                          bitset_weight(isolated), bitset_weight(isolated) == 1 ? " is" : "s are", list)
+                       ?: doctor_mend(d, "Boot without isolcpus= if ranks shall use them.");
 }
 
 int doctor_isolation(Doctor *d) {
@@ -199,11 +210,13 @@ int doctor_isolation(Doctor *d) {
         else if (r >= 0 && bitset_isempty(&tickless))
                 r = doctor_say(d, DOCTOR_OK, "No CPU is isolated or without a tick.");
         if (r >= 0 && !bitset_isempty(&tickless) && (r = bitset_format(&tickless, &list)) >= 0)
-                r = doctor_say(d, DOCTOR_NOTE,
-                               "%u CPUs go without a tick (nohz_full=%s): each system call there costs more, which a rank "
-                               "with many threads does not win back.",
-                               bitset_weight(&tickless), list) ?:
-                    doctor_mend(d, "Boot without nohz_full= unless each of these CPUs serves one busy thread.");
+                r = doctor_say(
+                            d, DOCTOR_NOTE,
+                            "%u CPU%s without a tick (nohz_full=%s): each system call there costs more, which a rank "
+                            "with many threads does not win back.",
+                            bitset_weight(&tickless), bitset_weight(&tickless) == 1 ? " goes" : "s go", list)
+                            ?: doctor_mend(d,
+                                           "Boot without nohz_full= unless each of these CPUs serves one busy thread.");
         bitset_done(&isolated);
         bitset_done(&tickless);
         return r;
@@ -224,9 +237,10 @@ int doctor_smt(Doctor *d) {
 
         (void) doctor_line(d, CPUS "/smt/control", &control);
         if (n > 1)
-                return doctor_say(d, DOCTOR_OK,
-                                  "SMT is on: the %u CPUs are up to %u per core; plans keep the CPUs of a core together.",
-                                  d->topology->n_cpus, n);
+                return doctor_say(
+                        d, DOCTOR_OK,
+                        "SMT is on: the %u CPUs are up to %u per core; plans keep the CPUs of a core together.",
+                        d->topology->n_cpus, n);
         return doctor_say(d, DOCTOR_OK, "Each of the %u CPUs is a core of its own%s%s%s.", d->topology->n_cpus,
                           control ? " (SMT: " : "", strempty(control), control ? ")" : "");
 }
@@ -253,9 +267,9 @@ int doctor_offline(Doctor *d) {
         else if (r >= 0)
                 r = doctor_say(d, smt_off ? DOCTOR_NOTE : DOCTOR_WARNING, "%u of %u CPUs are offline (%s)%s.",
                                bitset_weight(&present), n, list,
-                               smt_off ? ", because SMT is off" : ": no plan can use them") ?:
-                    doctor_mend(d, smt_off ? "echo on > " CPUS "/smt/control, if ranks want hardware threads"
-                                           : "echo 1 > " CPUS "/cpuN/online for each");
+                               smt_off ? ", because SMT is off" : ": no plan can use them")
+                            ?: doctor_mend(d, smt_off ? "echo on > " CPUS "/smt/control, if ranks want hardware threads"
+                                                      : "echo 1 > " CPUS "/cpuN/online for each");
         bitset_done(&present);
         bitset_done(&online);
         return r;

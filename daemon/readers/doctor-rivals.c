@@ -139,24 +139,29 @@ static int say_irqbalance(Doctor *d, const Irqbalance *b, const Bitset *vectors)
 
         if (n == 0)
                 return doctor_say(d, DOCTOR_NOTE,
-                                  "irqbalance runs (pid %d); no device here has vectors that it could move.", (int) b->pid);
+                                  "irqbalance runs (pid %d); no device here has vectors that it could move.",
+                                  (int) b->pid);
         if (open == 0)
                 return doctor_say(d, DOCTOR_OK, "irqbalance runs (pid %d) with all %u vectors of devices banned (%s).",
                                   (int) b->pid, n, source);
         if (b->script)
-                return doctor_say(d, DOCTOR_NOTE,
-                                  "irqbalance runs (pid %d) with a policy script, which decides about %u of %u vectors of "
-                                  "devices.",
-                                  (int) b->pid, open, n) ?:
-                       doctor_mend(d, "See that the script prints \"ban=true\" for the vectors of devices.");
+                return doctor_say(
+                               d, DOCTOR_NOTE,
+                               "irqbalance runs (pid %d) with a policy script, which decides about %u of %u vectors of "
+                               "devices.",
+                               (int) b->pid, open, n)
+                               ?: doctor_mend(d, "See that the script prints \"ban=true\" for the vectors of devices.");
         if (bitset_format(vectors, &list) < 0)
                 return -ENOMEM;
-        return doctor_say(d, DOCTOR_WARNING,
-                          "irqbalance runs (pid %d), and %u of %u vectors of devices (%s) are not banned from it (%s): it "
-                          "moves them away from their rank.",
-                          (int) b->pid, open, n, list, source) ?:
-               doctor_mend(d, "It need not be stopped: add --banirq=N for each to OPTIONS in /etc/default/irqbalance or "
-                              "IRQBALANCE_ARGS in /etc/sysconfig/irqbalance, and restart it.");
+        return doctor_say(
+                       d, DOCTOR_WARNING,
+                       "irqbalance runs (pid %d), and %u of %u vectors of devices (%s) are not banned from it (%s): it "
+                       "moves them away from their rank.",
+                       (int) b->pid, open, n, list, source)
+                       ?: doctor_mend(
+                                  d,
+                                  "It need not be stopped: add --banirq=N for each to OPTIONS in /etc/default/irqbalance or "
+                                  "IRQBALANCE_ARGS in /etc/sysconfig/irqbalance, and restart it.");
 }
 
 int doctor_irqbalance(Doctor *d) {
@@ -208,12 +213,14 @@ static int say_tuned(Doctor *d, pid_t pid) {
 
         (void) doctor_line(d, "/etc/tuned/active_profile", &profile);
         places = profile && (strstr(profile, "cpu-partitioning") || strstr(profile, "realtime"));
-        return doctor_say(d, places ? DOCTOR_WARNING : DOCTOR_NOTE, "tuned (pid %d) runs with the profile %s%s.", (int) pid,
-                          profile && *profile ? profile : "that is not to be read",
+        return doctor_say(d, places ? DOCTOR_WARNING : DOCTOR_NOTE, "tuned (pid %d) runs with the profile %s%s.",
+                          (int) pid, profile && *profile ? profile : "that is not to be read",
                           places ? ", which moves threads and interrupts off its isolated CPUs"
-                                 : "; it may set the governor, numa_balancing and huge pages") ?:
-               doctor_mend(d, places ? "tuned-adm profile throughput-performance"
-                                     : "Set what this report asks for in that profile, so that tuned does not undo it.");
+                                 : "; it may set the governor, numa_balancing and huge pages")
+                       ?: doctor_mend(
+                                  d,
+                                  places ? "tuned-adm profile throughput-performance"
+                                         : "Set what this report asks for in that profile, so that tuned does not undo it.");
 }
 
 /* The value of a "Key=…" line of slurm.conf, not case-sensitive. */
@@ -243,9 +250,11 @@ static int say_slurm(Doctor *d, pid_t pid) {
                                   (int) pid, *value ? " with TaskPlugin=" : "", value,
                                   *value ? "" : "; its TaskPlugin= could not be read");
         return doctor_say(d, DOCTOR_WARNING,
-                          "slurmd (pid %d) runs with TaskPlugin=%s: it binds the tasks of a step when they start.", (int) pid,
-                          value) ?:
-               doctor_mend(d, "Start steps with srun --cpu-bind=none; qschedd stays inside the cpuset of the step.");
+                          "slurmd (pid %d) runs with TaskPlugin=%s: it binds the tasks of a step when they start.",
+                          (int) pid, value)
+                       ?: doctor_mend(
+                                  d,
+                                  "Start steps with srun --cpu-bind=none; qschedd stays inside the cpuset of the step.");
 }
 
 int doctor_rivals(Doctor *d) {
@@ -257,8 +266,8 @@ int doctor_rivals(Doctor *d) {
                 r = doctor_find_process(d, rivals[i].comm, &pid);
                 if (r >= 0 && pid > 0)
                         r = doctor_say(d, rivals[i].level, "%s (pid %d) runs: %s.", rivals[i].comm, (int) pid,
-                                       rivals[i].does) ?:
-                            doctor_mend(d, "%s", rivals[i].mend);
+                                       rivals[i].does)
+                                    ?: doctor_mend(d, "%s", rivals[i].mend);
         }
         if (r >= 0 && (r = doctor_find_process(d, "tuned", &pid)) >= 0 && pid > 0)
                 r = say_tuned(d, pid);
@@ -300,18 +309,20 @@ int doctor_kubelet(Doctor *d) {
                 yaml_value(yaml, "memoryManagerPolicy", memory, sizeof(memory));
         }
         if (!reason)
-                return doctor_say(d, DOCTOR_NOTE,
-                                  "kubelet's CPU manager has the policy none: all pods share all CPUs, and qschedd places "
-                                  "inside of that (topology manager: %s).",
-                                  topology);
+                return doctor_say(
+                        d, DOCTOR_NOTE,
+                        "kubelet's CPU manager has the policy none: all pods share all CPUs, and qschedd places "
+                        "inside of that (topology manager: %s).",
+                        topology);
         if (streq(topology, "none"))
-                return doctor_say(d, DOCTOR_WARNING,
-                                  "%s, and its topology manager has the policy none: these CPUs need not be on the node of "
-                                  "the pod's device.",
-                                  reason) ?:
-                       doctor_mend(d, "topologyManagerPolicy: single-numa-node (or best-effort) in "
-                                      "/var/lib/kubelet/config.yaml, remove cpu_manager_state, restart kubelet");
-        return doctor_say(d, DOCTOR_NOTE,
-                          "%s; qschedd leaves these alone (topology manager: %s, memory manager: %s).", reason, topology,
-                          memory);
+                return doctor_say(
+                               d, DOCTOR_WARNING,
+                               "%s, and its topology manager has the policy none: these CPUs need not be on the node of "
+                               "the pod's device.",
+                               reason)
+                               ?: doctor_mend(
+                                          d, "topologyManagerPolicy: single-numa-node (or best-effort) in "
+                                             "/var/lib/kubelet/config.yaml, remove cpu_manager_state, restart kubelet");
+        return doctor_say(d, DOCTOR_NOTE, "%s; qschedd leaves these alone (topology manager: %s, memory manager: %s).",
+                          reason, topology, memory);
 }

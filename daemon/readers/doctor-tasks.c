@@ -53,7 +53,8 @@ static const char *wall_remedy(OwnerKind kind) {
                 [OWNER_UNIT] = "systemctl set-property --runtime UNIT AllowedCPUs=CPUS, and in its unit file",
                 [OWNER_SCOPE] = "systemctl set-property --runtime SCOPE AllowedCPUs=CPUS",
                 [OWNER_CONTAINER] = "docker update --cpuset-cpus=CPUS CONTAINER, or start it without --cpuset-cpus",
-                [OWNER_POD] = "Let kubelet choose them together with the device: topologyManagerPolicy: single-numa-node",
+                [OWNER_POD] =
+                        "Let kubelet choose them together with the device: topologyManagerPolicy: single-numa-node",
                 [OWNER_SLURM] = "Ask for CPUs near the device: srun --gpu-bind=closest, Cores= in gres.conf",
         };
 
@@ -99,15 +100,16 @@ int doctor_cpu_wall(Doctor *d) {
                 r = look_at_wall(d, &d->snapshot->tasks[i], &w);
         if (r >= 0 && w.shut.n > 0)
                 r = doctor_say(d, DOCTOR_PROBLEM,
-                               "%u of %u accelerator processes may not use any CPU of their device's node: %s.", w.shut.n,
-                               w.checked, listing_end(&w.shut)) ?:
-                    doctor_mend(d, "%s", wall_remedy(w.owner));
+                               "%u of %u accelerator processes may not use any CPU of their device's node: %s.",
+                               w.shut.n, w.checked, listing_end(&w.shut))
+                            ?: doctor_mend(d, "%s", wall_remedy(w.owner));
         if (r >= 0 && w.narrow.n > 0)
                 r = doctor_say(d, DOCTOR_NOTE,
                                "%u of %u accelerator processes may use a part of the CPUs of their device's node: %s.",
                                w.narrow.n, w.checked, listing_end(&w.narrow));
         if (r >= 0 && w.shut.n == 0 && w.narrow.n == 0)
-                r = doctor_say(d, DOCTOR_OK, "No cpuset around %u accelerator process%s leaves out CPUs of the device's node.",
+                r = doctor_say(d, DOCTOR_OK,
+                               "No cpuset around %u accelerator process%s leaves out CPUs of the device's node.",
                                w.checked, w.checked == 1 ? "" : "es");
         return r;
 }
@@ -139,12 +141,16 @@ int doctor_memory_wall(Doctor *d) {
         if (r < 0)
                 return r;
         if (shut.n == 0)
-                return doctor_say(d, DOCTOR_OK, "No cpuset.mems around %u accelerator process%s leaves out the device's node.",
+                return doctor_say(d, DOCTOR_OK,
+                                  "No cpuset.mems around %u accelerator process%s leaves out the device's node.",
                                   checked, checked == 1 ? "" : "es");
-        return doctor_say(d, DOCTOR_WARNING, "%u of %u accelerator processes may not take memory of their device's node: %s.",
-                          shut.n, checked, listing_end(&shut)) ?:
-               doctor_mend(d, "Widen cpuset.mems of their group (docker run --cpuset-mems, AllowedMemoryNodes=): memory is "
-                              "better preferred on a node than bound to it.");
+        return doctor_say(d, DOCTOR_WARNING,
+                          "%u of %u accelerator processes may not take memory of their device's node: %s.", shut.n,
+                          checked, listing_end(&shut))
+                       ?: doctor_mend(
+                                  d,
+                                  "Widen cpuset.mems of their group (docker run --cpuset-mems, AllowedMemoryNodes=): memory is "
+                                  "better preferred on a node than bound to it.");
 }
 
 typedef struct Pin {
@@ -221,15 +227,16 @@ int doctor_pins(Doctor *d) {
                 if (found[i].pids.n == 0)
                         continue;
                 n++;
-                r = doctor_say(d, DOCTOR_WARNING, "%u accelerator process%s %s=%s, by which %s pins its threads (pid%s %s).",
+                r = doctor_say(d, DOCTOR_WARNING,
+                               "%u accelerator process%s %s=%s, by which %s pins its threads (pid%s %s).",
                                found[i].pids.n, found[i].pids.n == 1 ? " has" : "es have", pins[i].variable,
-                               found[i].value, pins[i].who, plural(found[i].pids.n), listing_end(&found[i].pids)) ?:
-                    doctor_mend(d, "%s in what starts them.", pins[i].mend);
+                               found[i].value, pins[i].who, plural(found[i].pids.n), listing_end(&found[i].pids))
+                            ?: doctor_mend(d, "%s in what starts them.", pins[i].mend);
         }
         if (r >= 0 && hidden > 0)
-                r = doctor_say(d, DOCTOR_UNKNOWN, "The variables of %u accelerator process%s could not be read.", hidden,
-                               hidden == 1 ? "" : "es") ?:
-                    doctor_mend(d, "Run it as root: sudo qschedctl doctor");
+                r = doctor_say(d, DOCTOR_UNKNOWN, "The variables of %u accelerator process%s could not be read.",
+                               hidden, hidden == 1 ? "" : "es")
+                            ?: doctor_mend(d, "Run it as root: sudo qschedctl doctor");
         if (r >= 0 && n == 0 && hidden == 0)
                 r = doctor_say(d, DOCTOR_OK, "None of %zu process%s has a variable by which a framework pins.",
                                d->snapshot->n_tasks, d->snapshot->n_tasks == 1 ? "" : "es");
@@ -313,16 +320,17 @@ int doctor_vllm(Doctor *d) {
                                             plural(off))
                                : doctor_say(d, DOCTOR_OK, "No vLLM worker holds an Ascend device.");
         if (arch_is_x86(d))
-                return doctor_say(d, DOCTOR_OK, "%u vLLM worker%s on Ascend: on x86 they do not bind themselves.", binding.n,
-                                  plural(binding.n));
+                return doctor_say(d, DOCTOR_OK, "%u vLLM worker%s on Ascend: on x86 they do not bind themselves.",
+                                  binding.n, plural(binding.n));
         return doctor_say(d, DOCTOR_WARNING,
                           "%u vLLM worker%s on Ascend %s (pid%s %s): vllm-ascend binds its threads and the device's "
                           "vectors, and stops irqbalance, when it starts.",
                           binding.n, plural(binding.n),
-                          named == binding.n ? "with enable_cpu_binding on"
-                                             : "without enable_cpu_binding off, which is on by default since 0.18.0rc1 on ARM",
-                          plural(binding.n), listing_end(&binding)) ?:
-               doctor_mend(d, "vllm serve MODEL --additional-config '{\"enable_cpu_binding\": false}'");
+                          named == binding.n
+                                  ? "with enable_cpu_binding on"
+                                  : "without enable_cpu_binding off, which is on by default since 0.18.0rc1 on ARM",
+                          plural(binding.n), listing_end(&binding))
+                       ?: doctor_mend(d, "vllm serve MODEL --additional-config '{\"enable_cpu_binding\": false}'");
 }
 
 /* Narrower than its owner allows, while qschedd did not make it so. */
@@ -361,13 +369,16 @@ int doctor_masks(Doctor *d) {
         if (foreign.n == 0)
                 return doctor_say(d, DOCTOR_OK, "None of %zu process%s has a mask that somebody else set.",
                                   d->snapshot->n_tasks, d->snapshot->n_tasks == 1 ? "" : "es");
-        return doctor_say(d, DOCTOR_WARNING,
-                          "%u of %zu accelerator processes have fewer CPUs than their owner allows, and qschedd did not "
-                          "do it: %s.",
-                          foreign.n, d->snapshot->n_tasks, listing_end(&foreign)) ?:
-               doctor_mend(d, "Look for taskset, numactl or CPUAffinity= in what starts them; taskset -acp %s %d undoes the "
-                              "first.",
-                           first_allowed, (int) first);
+        return doctor_say(
+                       d, DOCTOR_WARNING,
+                       "%u of %zu accelerator processes have fewer CPUs than their owner allows, and qschedd did not "
+                       "do it: %s.",
+                       foreign.n, d->snapshot->n_tasks, listing_end(&foreign))
+                       ?: doctor_mend(
+                                  d,
+                                  "Look for taskset, numactl or CPUAffinity= in what starts them; taskset -acp %s %d undoes the "
+                                  "first.",
+                                  first_allowed, (int) first);
 }
 
 static bool is_pinned(const Doctor *d, const Task *t) {
@@ -388,7 +399,7 @@ int doctor_shared(Doctor *d) {
                                             bitset_and_weight(&s->tasks[i].cpus, &s->tasks[k].cpus));
         if (pairs.n == 0)
                 return doctor_say(d, DOCTOR_OK, "No two accelerator processes are pinned to the same CPUs.");
-        return doctor_say(d, DOCTOR_WARNING, "%u pair%s of accelerator processes %s pinned to the same CPUs: %s.", pairs.n,
-                          plural(pairs.n), pairs.n == 1 ? "is" : "are", listing_end(&pairs)) ?:
-               doctor_mend(d, "Apply one job that names them all: qschedctl plan FILE shows disjoint sets.");
+        return doctor_say(d, DOCTOR_WARNING, "%u pair%s of accelerator processes %s pinned to the same CPUs: %s.",
+                          pairs.n, plural(pairs.n), pairs.n == 1 ? "is" : "are", listing_end(&pairs))
+                       ?: doctor_mend(d, "Apply one job that names them all: qschedctl plan FILE shows disjoint sets.");
 }

@@ -34,26 +34,28 @@ const DoctorCheck doctor_checks[] = {
         { "cgroup", "Version of control groups, and where the cpuset controller is", check_cgroup },
         { "kernel", "Kernel old enough to lack pidfd (5.3) or preferring several memory nodes (5.15)", check_kernel },
         { "btf", "Type information of the kernel, which probes need", check_btf },
-        { "irqbalance", "irqbalance: its bans, its policy script, its socket, against the vectors of devices",
+        { "irqbalance", "Whether irqbalance runs, and which vectors of devices are not banned from it",
           doctor_irqbalance },
-        { "rivals", "Other programs that place: numad, tuned, slurmd, koordlet, rubik, atuned, oeaware", doctor_rivals },
+        { "rivals", "Other programs that place: numad, tuned, slurmd, koordlet, rubik, atuned, oeaware",
+          doctor_rivals },
         { "kubelet", "CPU manager and topology manager policy of kubelet", doctor_kubelet },
         { "numa-balancing", "Automatic NUMA balancing, kernel.numa_balancing", doctor_numa_balancing },
         { "zone-reclaim", "Reclaim before a remote node is used, vm.zone_reclaim_mode", doctor_zone_reclaim },
         { "huge-pages", "Transparent huge pages, and who waits for them", doctor_huge_pages },
         { "swap", "Swap in use, and vm.swappiness", doctor_swap },
         { "governor", "CPU frequency governors other than performance", doctor_governor },
-        { "isolation", "isolcpus= and nohz_full=, and who has several threads there", doctor_isolation },
+        { "isolation", "CPUs isolated by isolcpus= or without a tick by nohz_full=, and who has several threads there",
+          doctor_isolation },
         { "smt", "Hardware threads per core", doctor_smt },
         { "offline", "CPUs that are there and offline", doctor_offline },
         { "device-node", "Devices that do not tell their NUMA node", doctor_device_node },
         { "device-irqs", "Vectors of devices that go to one CPU, or to another node's CPUs", doctor_device_irqs },
         { "cpu-wall", "Cpusets around accelerator processes that leave out the CPUs of their device's node",
           doctor_cpu_wall },
-        { "memory-wall", "cpuset.mems around accelerator processes that leave out their device's node",
+        { "memory-wall", "Memory nodes that cpusets leave out, while an accelerator process has its device there",
           doctor_memory_wall },
         { "pins", "Variables by which frameworks, OpenMP and MPI pin accelerator processes themselves", doctor_pins },
-        { "vllm-ascend", "vLLM on Ascend devices binding itself at start", doctor_vllm },
+        { "vllm-ascend", "Workers of vLLM on Ascend devices, which bind themselves at start", doctor_vllm },
         { "masks", "Accelerator processes with a mask that qschedd did not set", doctor_masks },
         { "shared", "Accelerator processes that are pinned to the same CPUs", doctor_shared },
         {}
@@ -244,15 +246,16 @@ static int check_daemon(Doctor *d) {
         const DoctorParams *p = d->params;
 
         if (p->daemon_error)
-                return doctor_say(d, DOCTOR_WARNING, "qschedd is there but does not answer: %s.", p->daemon_error) ?:
-                       doctor_mend(d, "See \"systemctl status qschedd\" and \"journalctl -u qschedd\".");
+                return doctor_say(d, DOCTOR_WARNING, "qschedd is there but does not answer: %s.", p->daemon_error)
+                               ?: doctor_mend(d, "See \"systemctl status qschedd\" and \"journalctl -u qschedd\".");
         if (!p->daemon_runs)
-                return doctor_say(d, DOCTOR_WARNING,
-                                  "qschedd does not run: nothing is placed, and %zu process%s on %zu device%s stay%s as "
-                                  "found.",
-                                  d->snapshot->n_tasks, d->snapshot->n_tasks == 1 ? "" : "es", d->snapshot->n_devices,
-                                  plural(d->snapshot->n_devices), d->snapshot->n_tasks == 1 ? "s" : "") ?:
-                       doctor_mend(d, "systemctl enable --now qschedd");
+                return doctor_say(
+                               d, DOCTOR_WARNING,
+                               "qschedd does not run: nothing is placed, and %zu process%s on %zu device%s stay%s as "
+                               "found.",
+                               d->snapshot->n_tasks, d->snapshot->n_tasks == 1 ? "" : "es", d->snapshot->n_devices,
+                               plural(d->snapshot->n_devices), d->snapshot->n_tasks == 1 ? "s" : "")
+                               ?: doctor_mend(d, "systemctl enable --now qschedd");
         return doctor_say(d, DOCTOR_OK, "qschedd runs and has placed %zu process%s.", p->n_applied,
                           p->n_applied == 1 ? "" : "es");
 }
@@ -260,11 +263,12 @@ static int check_daemon(Doctor *d) {
 static int check_rights(Doctor *d) {
         if (!doctor_is_live(d) || geteuid() == 0)
                 return doctor_say(d, DOCTOR_OK, "All processes may be looked at.");
-        return doctor_say(d, DOCTOR_UNKNOWN,
-                          "As user %u, devices and variables of other users' processes are hidden: what follows may miss "
-                          "some.",
-                          (unsigned) geteuid()) ?:
-               doctor_mend(d, "Run it as root: sudo qschedctl doctor");
+        return doctor_say(
+                       d, DOCTOR_UNKNOWN,
+                       "As user %u, devices and variables of other users' processes are hidden: what follows may miss "
+                       "some.",
+                       (unsigned) geteuid())
+                       ?: doctor_mend(d, "Run it as root: sudo qschedctl doctor");
 }
 
 static int check_systemd(Doctor *d) {
@@ -272,8 +276,9 @@ static int check_systemd(Doctor *d) {
                 return doctor_say(d, DOCTOR_OK, "systemd is the init.");
         return doctor_say(d, DOCTOR_WARNING,
                           "systemd is not the init (no /run/systemd/system): \"qschedctl run\" cannot make scopes and "
-                          "places by affinity alone.") ?:
-               doctor_mend(d, "Run qschedd on the host, not in a container, and boot the host with systemd.");
+                          "places by affinity alone.")
+                       ?: doctor_mend(d,
+                                      "Run qschedd on the host, not in a container, and boot the host with systemd.");
 }
 
 static int check_polkit(Doctor *d) {
@@ -286,9 +291,12 @@ static int check_polkit(Doctor *d) {
         for (size_t i = 0; i < ELEMENTSOF(places); i++)
                 if (doctor_exists(d, places[i]))
                         return doctor_say(d, DOCTOR_OK, "polkit is installed.");
-        return doctor_say(d, DOCTOR_NOTE,
-                          "polkit is not installed: root may change placements, others only narrow their own processes.") ?:
-               doctor_mend(d, "Install polkit (Debian: polkitd, openEuler: polkit) if others than root shall apply jobs.");
+        return doctor_say(
+                       d, DOCTOR_NOTE,
+                       "polkit is not installed: root may change placements, others only narrow their own processes.")
+                       ?: doctor_mend(
+                                  d,
+                                  "Install polkit (Debian: polkitd, openEuler: polkit) if others than root shall apply jobs.");
 }
 
 /* The mount as the host's administrator knows it. */
@@ -302,17 +310,19 @@ static int say_legacy(Doctor *d, const Cgroups *c) {
         const char *cpuset = c->cpuset ? without_root(d, c->cpuset) : NULL;
 
         if (!cpuset)
-                return doctor_say(d, DOCTOR_WARNING,
-                                  "Control groups are %s and no cpuset controller is mounted: what containers allow cannot "
-                                  "be read.",
-                                  cgroup_mode_names[c->mode]) ?:
-                       doctor_mend(d, "mount -t cgroup -o cpuset cpuset /sys/fs/cgroup/cpuset");
-        return doctor_say(d, DOCTOR_NOTE,
-                          "Control groups are %s, the cpuset controller at %s: whoever writes a cpuset there also rewrites "
-                          "the mask of each thread in it, which shows as drift.",
-                          cgroup_mode_names[c->mode], cpuset) ?:
-               doctor_mend(d, "Where drivers and container runtime can take it, boot with "
-                              "systemd.unified_cgroup_hierarchy=1.");
+                return doctor_say(
+                               d, DOCTOR_WARNING,
+                               "Control groups are %s and no cpuset controller is mounted: what containers allow cannot "
+                               "be read.",
+                               cgroup_mode_names[c->mode])
+                               ?: doctor_mend(d, "mount -t cgroup -o cpuset cpuset /sys/fs/cgroup/cpuset");
+        return doctor_say(
+                       d, DOCTOR_NOTE,
+                       "Control groups are %s, the cpuset controller at %s: whoever writes a cpuset there also rewrites "
+                       "the mask of each thread in it, which shows as drift.",
+                       cgroup_mode_names[c->mode], cpuset)
+                       ?: doctor_mend(d, "Where drivers and container runtime can take it, boot with "
+                                         "systemd.unified_cgroup_hierarchy=1.");
 }
 
 static int say_unified(Doctor *d, const Cgroups *c) {
@@ -325,12 +335,15 @@ static int say_unified(Doctor *d, const Cgroups *c) {
         if (c->unified_cpuset || (controllers && strstr(controllers, "cpuset")))
                 return doctor_say(d, DOCTOR_OK, "Control groups are v2 with the cpuset controller, at %s.",
                                   strempty(mount));
-        return doctor_say(d, DOCTOR_WARNING,
-                          "Control groups are v2 at %s without the cpuset controller (there: %s): \"qschedctl run\" has no "
-                          "group of its own to place in.",
-                          strempty(mount), controllers && *controllers ? controllers : "none") ?:
-               doctor_mend(d, "On a host: a kernel with CONFIG_CPUSETS and no cgroup_disable=cpuset; in a container: run "
-                              "qschedd on the host.");
+        return doctor_say(
+                       d, DOCTOR_WARNING,
+                       "Control groups are v2 at %s without the cpuset controller (there: %s): \"qschedctl run\" has no "
+                       "group of its own to place in.",
+                       strempty(mount), controllers && *controllers ? controllers : "none")
+                       ?: doctor_mend(
+                                  d,
+                                  "On a host: a kernel with CONFIG_CPUSETS and no cgroup_disable=cpuset; in a container: run "
+                                  "qschedd on the host.");
 }
 
 static int check_cgroup(Doctor *d) {
@@ -340,10 +353,11 @@ static int check_cgroup(Doctor *d) {
         if (r < 0)
                 return r;
         if (c.mode == CGROUP_NONE)
-                r = doctor_say(d, DOCTOR_WARNING,
-                               "No control groups are mounted: whose process is whose cannot be told, and the limits of "
-                               "containers are not seen.") ?:
-                    doctor_mend(d, "Boot with systemd, or mount -t cgroup2 none /sys/fs/cgroup");
+                r = doctor_say(
+                            d, DOCTOR_WARNING,
+                            "No control groups are mounted: whose process is whose cannot be told, and the limits of "
+                            "containers are not seen.")
+                            ?: doctor_mend(d, "Boot with systemd, or mount -t cgroup2 none /sys/fs/cgroup");
         else
                 r = c.mode == CGROUP_V2 ? say_unified(d, &c) : say_legacy(d, &c);
         cgroups_done(&c);
@@ -380,17 +394,20 @@ static int check_kernel(Doctor *d) {
                 return doctor_say(d, DOCTOR_UNKNOWN, "The kernel's version is not to be read from \"%s\".", release);
         version = major * 1000 + MIN(minor, 999U);
         if (!has(d, try_pidfd, version, 5003))
-                r = doctor_say(d, DOCTOR_WARNING,
-                               "Kernel %s has no pidfd (since 5.3): a process is known by pid and start time only, and its "
-                               "end is noticed at the next look.",
-                               release) ?:
-                    doctor_mend(d, "Use a kernel from 5.10 on (openEuler 22.03, Debian 11 and later).");
+                r = doctor_say(
+                            d, DOCTOR_WARNING,
+                            "Kernel %s has no pidfd (since 5.3): a process is known by pid and start time only, and its "
+                            "end is noticed at the next look.",
+                            release)
+                            ?: doctor_mend(d, "Use a kernel from 5.10 on (openEuler 22.03, Debian 11 and later).");
         else if (!has(d, try_preferred_many, version, 5015))
-                r = doctor_say(d, DOCTOR_NOTE,
-                               "Kernel %s cannot prefer several memory nodes (MPOL_PREFERRED_MANY, since 5.15): a process "
-                               "on two nodes prefers one of them.",
-                               release) ?:
-                    doctor_mend(d, "Use a kernel from 5.15 on where ranks span nodes; nothing to do otherwise.");
+                r = doctor_say(
+                            d, DOCTOR_NOTE,
+                            "Kernel %s cannot prefer several memory nodes (MPOL_PREFERRED_MANY, since 5.15): a process "
+                            "on two nodes prefers one of them.",
+                            release)
+                            ?: doctor_mend(
+                                       d, "Use a kernel from 5.15 on where ranks span nodes; nothing to do otherwise.");
         else
                 r = doctor_say(d, DOCTOR_OK, "Kernel %s has what is needed.", release);
         return r;
@@ -399,8 +416,9 @@ static int check_kernel(Doctor *d) {
 static int check_btf(Doctor *d) {
         if (doctor_exists(d, "/sys/kernel/btf/vmlinux"))
                 return doctor_say(d, DOCTOR_OK, "The kernel has type information for probes.");
-        return doctor_say(d, DOCTOR_NOTE,
-                          "The kernel has no type information (no /sys/kernel/btf/vmlinux): probes cannot be loaded, and "
-                          "traffic is not measured.") ?:
-               doctor_mend(d, "Use a kernel built with CONFIG_DEBUG_INFO_BTF=y.");
+        return doctor_say(
+                       d, DOCTOR_NOTE,
+                       "The kernel has no type information (no /sys/kernel/btf/vmlinux): probes cannot be loaded, and "
+                       "traffic is not measured.")
+                       ?: doctor_mend(d, "Use a kernel built with CONFIG_DEBUG_INFO_BTF=y.");
 }

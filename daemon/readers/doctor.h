@@ -25,8 +25,8 @@ typedef struct Doctor Doctor;
 
 typedef struct DoctorCheck {
         const char *name;
-        const char *looks_at;    /* for the manual: "irqbalance, its bans, and the vectors of devices" */
-        int (*run)(Doctor *d);   /* adds at least one finding; negative: could not be looked at */
+        const char *looks_at;  /* for the manual: "irqbalance, its bans, and the vectors of devices" */
+        int (*run)(Doctor *d); /* adds at least one finding; negative: could not be looked at */
 } DoctorCheck;
 extern const DoctorCheck doctor_checks[]; /* ends with name NULL */
 
@@ -38,11 +38,11 @@ typedef struct DoctorFinding {
 } DoctorFinding;
 
 typedef struct DoctorParams {
-        const char *root;          /* "" for this system; a directory with proc, sys, etc, run, var in tests */
-        const Snapshot *snapshot;  /* machine, devices, tasks; borrowed */
+        const char *root;         /* "" for this system; a directory with proc, sys, etc, run, var in tests */
+        const Snapshot *snapshot; /* machine, devices, tasks; borrowed */
         bool daemon_runs;
-        const char *daemon_error;  /* why it did not answer, though it is there; NULL */
-        const pid_t *applied;      /* processes that it says it placed */
+        const char *daemon_error; /* why it did not answer, though it is there; NULL */
+        const pid_t *applied;     /* processes that it says it placed */
         size_t n_applied;
 } DoctorParams;
 

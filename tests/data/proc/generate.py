@@ -194,4 +194,5 @@ def docker():
     for n, pci in ((128, "0000:a1:00.0"), (129, "0000:21:00.0")): # the nodes run against the addresses
         h.link("sys/class/drm/renderD%d/device" % n, "../../../%s" % pci)
 
-k8s(); slurm(); docker()
+if __name__ == "__main__":
+    k8s(); slurm(); docker()
