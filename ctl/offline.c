@@ -8,10 +8,9 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "ctl/ctl.h"
-#include "daemon/readers/devices.h"
+#include "daemon/readers/host.h"
 #include "daemon/readers/jobfile.h"
 #include "daemon/readers/machine.h"
-#include "daemon/readers/tasks.h"
 #include "policy/decide.h"
 #include "policy/record.h"
 
@@ -85,33 +84,47 @@ static int read_machine(const Options *o, Snapshot **ret, bool *ret_record, char
         return 0;
 }
 
-static int read_devices(const Options *o, bool record, Snapshot *s, char **ret_message) {
-        DeviceText text = {};
-        int r = 0;
+static int device_text(const Options *o, DeviceText *text, char **ret_message) {
+        Ini *ini = NULL;
+        int r;
 
-        if (!o->devices && record)
-                return 0; /* a record says itself which devices there are */
-        if (o->devices) {
-                Ini *ini = NULL;
-
-                r = ini_load(o->devices, &ini, ret_message);
-                if (r >= 0)
-                        r = device_text_add(&text, ini, false, ret_message);
-                if (r < 0 && ini)
-                        ini_free(ini);
-        }
+        if (!o->devices)
+                return 0;
+        r = ini_load(o->devices, &ini, ret_message);
         if (r >= 0)
-                r = devices_read(s, &text, ret_message);
-        device_text_done(&text);
+                r = device_text_add(text, ini, false, ret_message);
+        if (r < 0 && ini)
+                ini_free(ini);
         return r;
 }
 
-static int read_tasks(Offline *f) {
+/* This system, as the daemon with its default configuration sees it. */
+static int read_host(const DeviceText *text, Offline *f, char **ret_message) {
         _cleanup_(task_reader_freep) TaskReader *reader = NULL;
-        const TaskReadParams p = { .jobs = (const Job *const *) f->jobs, .n_jobs = f->n_jobs };
-        int r = task_reader_new("", &reader);
+        _cleanup_(strv_freep) char **ignore = NULL;
+        int r;
 
-        return r < 0 ? r : tasks_read(reader, &p, f->snapshot);
+        r = strv_split(HOST_IGNORE_DEFAULT, " ", &ignore);
+        if (r >= 0)
+                r = task_reader_new("", &reader);
+        if (r < 0)
+                return r;
+        return host_read(
+                "", text, reader,
+                &(TaskReadParams){ .ignore = ignore, .jobs = (const Job *const *) f->jobs, .n_jobs = f->n_jobs },
+                f->snapshot, ret_message);
+}
+
+static int read_rest(const Options *o, bool record, Offline *f, char **ret_message) {
+        DeviceText text = {};
+        int r = device_text(o, &text, ret_message);
+
+        if (r >= 0 && !o->machine)
+                r = read_host(&text, f, ret_message);
+        else if (r >= 0 && (o->devices || !record)) /* a record says itself which devices there are */
+                r = devices_read(f->snapshot, &text, ret_message);
+        device_text_done(&text);
+        return r;
 }
 
 int offline_open(const Options *o, char **files, size_t n_files, Offline *ret) {
@@ -125,9 +138,7 @@ int offline_open(const Options *o, char **files, size_t n_files, Offline *ret) {
                 return r;
         r = read_machine(o, &f.snapshot, &record, &message);
         if (r >= 0)
-                r = read_devices(o, record, f.snapshot, &message);
-        if (r >= 0 && !o->machine)
-                r = read_tasks(&f);
+                r = read_rest(o, record, &f, &message);
         if (r < 0) {
                 log_error("%s", message ?: strerror(-r));
                 return EXIT_FAILED;

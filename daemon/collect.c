@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All readers -> one Snapshot, in the order in which they build on each other: machine, devices, tasks, then names
- * (a task that fills a rank is called after it). The machine is read once and kept, because hwloc with I/O objects is
- * the expensive part; only its free memory is read again each time. Snapshots borrow the kept Topology: their owner
+ * All readers -> one Snapshot: the machine, then what host_read() finds on it. The machine is read once and kept,
+ * because hwloc with I/O objects is the expensive part; only its free memory is read again each time. Snapshots borrow the kept Topology: their owner
  * drops them before collector_reload_machine(), and nobody collects while a solver reads one.
  */
 #include <errno.h>
-#include <time.h>
 
 #include "daemon/collect.h"
+#include "daemon/readers/host.h"
 
 struct Collector {
         const Config *config;
@@ -80,47 +79,6 @@ const Cgroups *collector_cgroups(const Collector *c) {
         return task_reader_cgroups(c->tasks);
 }
 
-/* A task that fills a rank carries its name and its job from here on. */
-static int name_ranks(Snapshot *s, const Job *const *jobs, size_t n_jobs) {
-        RankList list = {};
-        int r;
-
-        r = ranks_match(s, jobs, n_jobs, &list);
-        for (size_t i = 0; r >= 0 && i < list.n_ranks; i++) {
-                _cleanup_free_ char *name = NULL, *job = NULL;
-                Task *t;
-
-                if (!list.ranks[i].task)
-                        continue;
-                t = &s->tasks[list.ranks[i].task - s->tasks];
-                name = strdup(list.ranks[i].name);
-                job = strdup(list.ranks[i].job->name);
-                if (!name || !job) {
-                        r = -ENOMEM;
-                        break;
-                }
-                free(t->name);
-                t->name = TAKE_PTR(name);
-                free(t->job);
-                t->job = TAKE_PTR(job);
-        }
-        rank_list_done(&list);
-        return r < 0 ? r : 0;
-}
-
-static int read_reserved(Snapshot *s) {
-        int r;
-
-        r = kubelet_reserved("", &s->reserved, &s->reserved_reason);
-        if (r == -ENOMEM)
-                return r;
-        if (r < 0)
-                return strv_extendf(&s->warnings,
-                                    "kubelet's CPU manager state could not be read (%s): its CPUs are not kept free",
-                                    strerror(-r));
-        return 0;
-}
-
 int collect(Collector *c, const Job *const *jobs, size_t n_jobs, const Process *extra, const char *const *extra_jobs,
             size_t n_extra, Snapshot **ret, char **ret_message) {
         _cleanup_(snapshot_freep) Snapshot *s = NULL;
@@ -133,14 +91,11 @@ int collect(Collector *c, const Job *const *jobs, size_t n_jobs, const Process *
                 .extra_jobs = extra_jobs,
                 .n_extra = n_extra,
         };
-        struct timespec now;
         int r;
 
         r = snapshot_new(&s);
         if (r < 0)
                 return r;
-        (void) clock_gettime(CLOCK_REALTIME, &now);
-        s->time_usec = (uint64_t) now.tv_sec * 1000000U + (uint64_t) now.tv_nsec / 1000U;
         s->topology = c->topology;
 
         r = machine_refresh_memory(c->topology);
@@ -148,17 +103,7 @@ int collect(Collector *c, const Job *const *jobs, size_t n_jobs, const Process *
                 r = strv_extendf(&s->warnings, "Free memory of the nodes could not be read: %s", strerror(-r));
         if (r < 0)
                 return r;
-        r = devices_read(s, &c->config->devices, ret_message);
-        if (r < 0)
-                return r;
-        r = tasks_read(c->tasks, &params, s);
-        if (r < 0)
-                return text_fail(r, ret_message, "Processes could not be read: %s", strerror(-r));
-        r = read_reserved(s);
-        if (r < 0)
-                return r;
-        snapshot_sort(s);
-        r = name_ranks(s, jobs, n_jobs);
+        r = host_read("", &c->config->devices, c->tasks, &params, s, ret_message);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(s);

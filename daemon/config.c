@@ -16,6 +16,7 @@
 
 #include "common/fileio.h"
 #include "common/log.h"
+#include "daemon/readers/host.h"
 
 #ifndef QSCHED_CONFIG_FILE
 #define QSCHED_CONFIG_FILE "/etc/qsched/qschedd.conf"
@@ -38,7 +39,7 @@ const ConfigItem config_items[] = {
         { "Tasks", "DeviceNodes", CONFIG_STRV, 0, 0, "", offsetof(Config, device_nodes), NULL,
           "Further device nodes, as globs, that only a task holds open: compute nodes, not control nodes" },
         { "Tasks", "Ignore", CONFIG_STRV, 0, 0,
-          "*-smi ixsmi cnmon *exporter* *device-p* dcgm* nv-hostengine nvidia-persiste* ascend-docker-* hccn_tool msnpureport",
+          HOST_IGNORE_DEFAULT,
           offsetof(Config, ignore), NULL,
           "Programs that never are tasks although they hold device nodes: globs of the kernel's comm, of which it keeps 15 bytes" },
         { "Devices", "PCIIds", CONFIG_STRV, 0, 0, "", offsetof(Config, pci_ids), NULL,

@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += libreaders.la libdaemon.la
 libreaders_la_SOURCES = daemon/readers/machine.c daemon/readers/machine.h \
 	daemon/readers/machine-check.c daemon/readers/machine-guard.c daemon/readers/machine-internal.h \
 	daemon/readers/machine-pci.c daemon/readers/machine-topology.c daemon/readers/devices.c daemon/readers/devices.h \
+	daemon/readers/host.c daemon/readers/host.h \
 	daemon/readers/device-text.c daemon/readers/device-text.h \
 	daemon/readers/jobfile.c daemon/readers/jobfile.h daemon/readers/cgroup.c daemon/readers/cgroup.h \
 	daemon/readers/tasks.c daemon/readers/tasks.h daemon/readers/tasks-internal.h \
@@ -15,6 +16,7 @@ libreaders_la_SOURCES = daemon/readers/machine.c daemon/readers/machine.h \
 libreaders_la_LIBADD = $(HWLOC_LIBS)
 libdaemon_la_SOURCES = daemon/config.c daemon/config.h daemon/collect.c daemon/collect.h daemon/enforce.c daemon/enforce-bus.c daemon/enforce-group.c daemon/enforce-outcome.c daemon/enforce-revert.c \
 	daemon/enforce-util.c daemon/enforce-internal.h daemon/enforce.h \
+	daemon/move-pages.c daemon/move-walk.c daemon/move-limits.c daemon/move-pages-internal.h daemon/move-pages.h \
 	daemon/undo.c daemon/undo-replay.c daemon/undo-internal.h daemon/undo.h \
 	daemon/manager.c daemon/manager.h daemon/manager-internal.h daemon/manager-apply.c daemon/manager-enact.c daemon/manager-change.c daemon/manager-run.c daemon/manager-show.c \
 	daemon/jobs.c daemon/jobs.h daemon/worker.c daemon/worker.h daemon/authority.c daemon/authority.h \

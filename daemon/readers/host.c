@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The readers in the order in which they build on each other: devices, then tasks (which hold their nodes), then names
+ * (a task that fills a rank is called after it).
+ */
+#include "daemon/readers/host.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "common/text.h"
+
+static int call_task(Task *t, const Rank *rank) {
+        _cleanup_free_ char *name = strdup(rank->name), *job = strdup(rank->job->name);
+
+        if (!name || !job)
+                return -ENOMEM;
+        free(t->name);
+        t->name = TAKE_PTR(name);
+        free(t->job);
+        t->job = TAKE_PTR(job);
+        return 0;
+}
+
+/* A task that fills a rank carries its name and its job from here on. */
+static int name_ranks(Snapshot *s, const Job *const *jobs, size_t n_jobs) {
+        RankList list = {};
+        int r;
+
+        r = ranks_match(s, jobs, n_jobs, &list);
+        for (size_t i = 0; r >= 0 && i < list.n_ranks; i++)
+                if (list.ranks[i].task)
+                        r = call_task(&s->tasks[list.ranks[i].task - s->tasks], &list.ranks[i]);
+        rank_list_done(&list);
+        return r < 0 ? r : 0;
+}
+
+static int read_reserved(const char *root, Snapshot *s) {
+        int r;
+
+        r = kubelet_reserved(root, &s->reserved, &s->reserved_reason);
+        if (r == -ENOMEM)
+                return r;
+        if (r < 0)
+                return strv_extendf(&s->warnings,
+                                    "kubelet's CPU manager state could not be read (%s): its CPUs are not kept free",
+                                    strerror(-r));
+        return 0;
+}
+
+int host_read(const char *root, const DeviceText *devices, TaskReader *reader, const TaskReadParams *p, Snapshot *s,
+              char **ret_message) {
+        struct timespec now;
+        int r;
+
+        (void) clock_gettime(CLOCK_REALTIME, &now);
+        s->time_usec = (uint64_t) now.tv_sec * 1000000U + (uint64_t) now.tv_nsec / 1000U;
+        r = devices_read(s, devices, ret_message);
+        if (r < 0)
+                return r;
+        r = tasks_read(reader, p, s);
+        if (r < 0)
+                return text_fail(r, ret_message, "Processes could not be read: %s", strerror(-r));
+        r = read_reserved(root, s);
+        if (r < 0)
+                return r;
+        snapshot_sort(s);
+        return name_ranks(s, p->jobs, p->n_jobs);
+}
