@@ -49,7 +49,7 @@ typedef struct MoveReport {
         Process process;
         MoveStop stop;
         int error;     /* MOVE_REFUSED: positive errno */
-        uint64_t seen; /* pages found in memory; each is counted once below */
+        uint64_t seen; /* pages asked about; each is counted once below */
         uint64_t moved, already, busy, shared, absent, failed;
         uint64_t left;        /* found elsewhere, and not tried before the end */
         uint64_t passed_over; /* bytes of mappings that were not looked at (huge page files, devices) */

@@ -211,9 +211,3 @@ noinst_PROGRAMS += tests/helpers/far-memory tests/helpers/move-memory
 tests_helpers_far_memory_SOURCES = tests/helpers/far-memory.c
 tests_helpers_move_memory_SOURCES = tests/helpers/move-memory.c
 tests_helpers_move_memory_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la
-
-# What the daemon and qschedctl without it both read of a host
-check_PROGRAMS += tests/unit/test-host
-tests_unit_test_host_SOURCES = tests/unit/test-host.c tests/unit/recorded-host.h
-tests_unit_test_host_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
-TESTS += tests/unit/test-host
