@@ -9,11 +9,19 @@
 
 #define THREAD_PASSES_MAX 16U
 
+typedef struct Transaction { /* begun with its first note, so that nothing is written when nothing changes */
+        Undo *undo;
+        char *job;
+        uint64_t id;
+        bool open, begun;
+} Transaction;
+
 struct Enforcer {
         Undo *undo;
         const Cgroups *cgroups;
         Bitset possible; /* every CPU the kernel may ever have: a mask that follows the cpuset */
         Bitset online;   /* read at the start of each operation */
+        Transaction transaction;
 };
 
 /* A process that was the one meant when it was opened, and whose pid cannot pass to another unnoticed. */
@@ -79,17 +87,11 @@ int outcome_add_path(Outcome *o, ChangeResult result, const char *job, Process p
 /* Sentences on the changes from index `first` on, all of one process: one per kind, not one per thread. */
 int outcome_say(Outcome *o, size_t first, const char *name, const Allowed *a);
 
-typedef struct Transaction { /* begun with its first note, so that nothing is written when nothing changes */
-        Undo *undo;
-        const char *job;
-        uint64_t id;
-        bool begun;
-} Transaction;
-
 int transaction_begin(Transaction *t);
-int transaction_commit(Transaction *t);
+/* Ends it: commit, or on error (r < 0, or that of the commit) a rollback. */
+int transaction_end(Enforcer *e, int r, Outcome *o);
 /* Undoes what the transaction did so far; `error` is why. Returns error. */
-int transaction_rollback(Enforcer *e, Transaction *t, int error, Outcome *o);
+int transaction_rollback(Enforcer *e, int error, Outcome *o);
 
 /* enforce-group.c */
 bool group_movable(const Enforcer *e, const Task *task);

@@ -410,7 +410,8 @@ static const char *rollback_cause(int error) {
         }
 }
 
-int transaction_rollback(Enforcer *e, Transaction *t, int error, Outcome *o) {
+int transaction_rollback(Enforcer *e, int error, Outcome *o) {
+        Transaction *t = &e->transaction;
         unsigned before = o->n_written;
         int r;
 
@@ -430,7 +431,7 @@ int enforce_revert(Enforcer *e, const char *job, Outcome *ret) {
         int r;
 
         *ret = (Outcome){};
-        r = online_read(e);
+        r = e->transaction.open ? -EBUSY : online_read(e);
         if (r < 0)
                 return r;
         if (any_picked(e, &(Pick){ .job = job }))
@@ -444,7 +445,7 @@ int enforce_revert_process(Enforcer *e, Process process, Outcome *ret) {
         int r;
 
         *ret = (Outcome){};
-        r = online_read(e);
+        r = e->transaction.open ? -EBUSY : online_read(e);
         if (r >= 0)
                 r = restore_picked(e, &(Pick){ .process = process }, false, ret);
         (void) enforce_sweep(e);
@@ -509,7 +510,7 @@ int enforce_recover(Enforcer *e, Outcome *ret) {
         int r, k;
 
         *ret = (Outcome){};
-        r = online_read(e);
+        r = e->transaction.open ? -EBUSY : online_read(e);
         if (r < 0)
                 return r;
         r = restore_picked(e, &(Pick){ .uncommitted = true }, true, ret);

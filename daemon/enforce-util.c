@@ -236,11 +236,17 @@ int enforcer_new(Undo *undo, const Cgroups *cgroups, Enforcer **ret) {
         return 0;
 }
 
+static void transaction_done(Transaction *t) {
+        free(t->job);
+        *t = (Transaction){};
+}
+
 Enforcer *enforcer_free(Enforcer *e) {
         if (!e)
                 return NULL;
         bitset_done(&e->possible);
         bitset_done(&e->online);
+        transaction_done(&e->transaction);
         free(e);
         return NULL;
 }
@@ -253,6 +259,45 @@ int transaction_begin(Transaction *t) {
         return r;
 }
 
-int transaction_commit(Transaction *t) {
-        return t->begun ? undo_commit(t->undo, t->id) : 0;
+int enforce_begin(Enforcer *e, const char *job, uint64_t *ret_id) {
+        Transaction *t = &e->transaction;
+
+        if (t->open)
+                return -EBUSY;
+        *t = (Transaction){ .undo = e->undo, .job = strdup(strempty(job)), .id = undo_next_id(e->undo), .open = true };
+        if (!t->job) {
+                transaction_done(t);
+                return -ENOMEM;
+        }
+        if (ret_id)
+                *ret_id = t->id;
+        return 0;
+}
+
+int enforce_commit(Enforcer *e) {
+        Transaction *t = &e->transaction;
+        int r = !t->open ? -EINVAL : t->begun ? undo_commit(t->undo, t->id) : 0;
+
+        if (r >= 0)
+                transaction_done(t);
+        return r;
+}
+
+int enforce_rollback(Enforcer *e, int error, Outcome *ret) {
+        *ret = (Outcome){};
+        if (!e->transaction.open)
+                return -EINVAL;
+        (void) transaction_rollback(e, error, ret);
+        transaction_done(&e->transaction);
+        return error;
+}
+
+int transaction_end(Enforcer *e, int r, Outcome *o) {
+        if (r >= 0)
+                r = enforce_commit(e);
+        if (r < 0) {
+                (void) transaction_rollback(e, r, o);
+                transaction_done(&e->transaction);
+        }
+        return r < 0 ? r : 0;
 }

@@ -283,23 +283,30 @@ static int apply_task(Enforcer *e, Transaction *t, const Plan *plan, const PlanT
         return r;
 }
 
-int enforce_apply(Enforcer *e, const Plan *plan, const char *job, Outcome *ret) {
-        Transaction t = { .undo = e->undo, .job = job };
-        int r;
+static int apply_tasks(Enforcer *e, const Plan *plan, const char *job, Outcome *o) {
+        int r = online_read(e);
 
-        *ret = (Outcome){};
-        r = online_read(e);
         for (size_t i = 0; r >= 0 && i < plan->n_tasks; i++) {
                 const PlanTask *task = &plan->tasks[i];
 
                 if (task->process.pid <= 0 || bitset_isempty(&task->cpus) ||
                     (job && (!task->job || !streq(task->job, job))))
                         continue;
-                r = apply_task(e, &t, plan, task, ret);
+                r = apply_task(e, &e->transaction, plan, task, o);
         }
-        if (r >= 0)
-                r = transaction_commit(&t);
-        return r < 0 ? transaction_rollback(e, &t, r, ret) : 0;
+        return r;
+}
+
+int enforce_apply(Enforcer *e, const Plan *plan, const char *job, Outcome *ret) {
+        bool own = !e->transaction.open;
+        int r;
+
+        *ret = (Outcome){};
+        r = own ? enforce_begin(e, job, NULL) : 0;
+        if (r < 0)
+                return r;
+        r = apply_tasks(e, plan, job, ret);
+        return own ? transaction_end(e, r, ret) : r;
 }
 
 /* The old masks are noted before the move, since a mask is read through the cpuset the process is in. */
@@ -326,24 +333,27 @@ static int adopt(Enforcer *e, Transaction *t, const char *job, const Task *task,
 
 int enforce_adopt(Enforcer *e, const char *job, const Task *task, const PlanTask *plan, char **ret_group,
                   Outcome *ret) {
-        Transaction t = { .undo = e->undo, .job = job };
         _cleanup_free_ char *group = NULL;
+        bool own = !e->transaction.open;
         int r;
 
         *ret = (Outcome){};
         if (bitset_isempty(&plan->cpus))
                 return -EINVAL;
+        r = own ? enforce_begin(e, job, NULL) : 0;
+        if (r < 0)
+                return r;
         r = online_read(e);
         if (r >= 0)
-                r = adopt(e, &t, job, task, plan, &group, ret);
+                r = adopt(e, &e->transaction, job, task, plan, &group, ret);
         if (r >= 0 && !group) {
                 group = strdup(strempty(task->cgroup));
                 r = group ? 0 : -ENOMEM;
         }
-        if (r >= 0)
-                r = transaction_commit(&t);
+        if (own)
+                r = transaction_end(e, r, ret);
         if (r < 0)
-                return transaction_rollback(e, &t, r, ret);
+                return r;
         *ret_group = TAKE_PTR(group);
         return 0;
 }

@@ -36,7 +36,7 @@ typedef struct Change { /* one write, or the reason for none */
 
 typedef struct Outcome {
         Change *changes; /* everything but CHANGE_SAME */
-        size_t n_changes;
+        size_t n_changes, n_allocated;
         unsigned n_written, n_same, n_drift, n_gone, n_refused;
         char **messages; /* sentences for people */
 } Outcome;
@@ -53,10 +53,22 @@ int enforcer_new(Undo *undo, const Cgroups *cgroups, Enforcer **ret);
 Enforcer *enforcer_free(Enforcer *e);
 DEFINE_CLEANUP(Enforcer *, enforcer_free);
 
+/*
+ * One order, one transaction: what is adopted and applied between begin and commit stands as a whole or not at all. It is
+ * written to the journal with its first change. After any failure (of commit too) the caller ends it by
+ * enforce_rollback(), which puts back what it did, says so in *ret, and returns the error. Without an open transaction,
+ * enforce_adopt() and enforce_apply() are one each. Reverts and recovery are none of it: -EBUSY within one.
+ * *ret_id (may be NULL): by it, undo_committed() tells a later start whether the order was committed: a job file prepared
+ * under a temporary name is moved into place then, and removed otherwise.
+ */
+int enforce_begin(Enforcer *e, const char *job, uint64_t *ret_id); /* job: for the journal; may be NULL */
+int enforce_commit(Enforcer *e);
+int enforce_rollback(Enforcer *e, int error, Outcome *ret);
+
 /* The outcome is filled on failure too: its messages say what was put back. The caller does outcome_done(). */
 
-/* Brings the tasks of one job (NULL: of all jobs in the plan) to the plan: one transaction. Reason is for the log.
- * 0 also when single threads refused (see the outcome); negative errno when nothing could be noted (the journal). */
+/* Brings the tasks of one job (NULL: of all jobs in the plan) to the plan. 0 also when single threads or processes
+ * refused (see the outcome); negative errno when nothing could be noted (the journal). */
 int enforce_apply(Enforcer *e, const Plan *plan, const char *job, Outcome *ret);
 /* Puts back what the journal knows of a job (NULL: of all). Threads born since get their process's old mask. */
 int enforce_revert(Enforcer *e, const char *job, Outcome *ret);
@@ -67,5 +79,6 @@ int enforce_recover(Enforcer *e, Outcome *ret);
 /* For `run`: moves a process that sits in nobody's group into qsched.slice and gives it its CPUs. *ret_group is where
  * it lives now (or stays, when its owner keeps it). */
 int enforce_adopt(Enforcer *e, const char *job, const Task *task, const PlanTask *plan, char **ret_group, Outcome *ret);
-/* Removes groups of ours that have become empty. */
+/* Forgets processes that have ended and removes groups of ours that have become empty. For each tick: it costs one read
+ * per process, and writes only where one has ended. */
 int enforce_sweep(Enforcer *e);

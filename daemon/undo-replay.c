@@ -116,6 +116,17 @@ const UndoEntry *undo_find_cgroup(const Undo *u, Process p, const char *controll
         return find_cgroup(u, p, controller);
 }
 
+bool undo_committed(const Undo *u, uint64_t id) {
+        for (size_t i = 0; i < u->n_entries; i++)
+                if (u->entries[i].type != _UNDO_MAX && u->entries[i].id == id && u->entries[i].committed)
+                        return true;
+        return false;
+}
+
+uint64_t undo_next_id(const Undo *u) {
+        return u->last_id + 1;
+}
+
 const UndoEntry *undo_entries(Undo *u, size_t *ret_n) {
         if (u->n_dead > 0) {
                 size_t n = 0;

@@ -188,7 +188,7 @@ static int note_end(Undo *u, json_t *line) {
 }
 
 int undo_begin(Undo *u, const char *job, uint64_t *ret_id) {
-        uint64_t id = u->last_id + 1;
+        uint64_t id = undo_next_id(u);
         off_t size = u->size;
         size_t n_lines = u->n_lines;
         int r = note(u, json_pack("{s:s, s:I, s:s}", "t", "begin", "id", (json_int_t) id, "job", strempty(job)));

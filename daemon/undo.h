@@ -59,6 +59,8 @@ int undo_note_cgroup(Undo *u, uint64_t id, const char *job, Process p, const cha
                      const char *new);
 int undo_note_dir(Undo *u, uint64_t id, const char *job, const char *path);
 int undo_commit(Undo *u, uint64_t id);
+bool undo_committed(const Undo *u, uint64_t id); /* does an entry of it say so? */
+uint64_t undo_next_id(const Undo *u);            /* what undo_begin() will give */
 int undo_abort(Undo *u, uint64_t id); /* its masks have been put back; memory is right even when the file is full */
 
 int undo_revert(Undo *u,
