@@ -327,9 +327,11 @@ int sa_search(const Frame *f, Limit *l, uint64_t seed, uint64_t sweeps, uint64_t
         return 0;
 }
 
-/* About as much work for every size: some ten milliseconds. */
+/* About as much work for every size, some tenths of a second at the most: a sweep of a dense model touches every coupling. */
 uint64_t sa_default_sweeps(const Qubo *q) {
-        return MAX(MIN(UINT64_C(1000000) / (q->n + 1), 4000U), 200U);
+        uint64_t sweeps = MIN(UINT64_C(1000000) / (q->n + 1), UINT64_C(200000000) / (q->row[q->n] + 1));
+
+        return MAX(MIN(sweeps, 4000U), 20U);
 }
 
 static int sa_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
