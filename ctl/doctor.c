@@ -3,6 +3,7 @@
  * doctor: findings of daemon/readers/doctor.h on this system, the worst first. The daemon is asked which processes it
  * placed, so that its own masks are not taken for somebody's; a call that would start it is not made.
  */
+#include "common/fileio.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "ctl/output.h"
@@ -131,12 +132,15 @@ static void show_report(const DoctorReport *report) {
 }
 
 static int examine(const Snapshot *s, const Asked *a, DoctorReport *ret) {
+        const char *directory = getenv("RUNTIME_DIRECTORY"); /* as qschedd itself */
+        _cleanup_free_ char *journal = path_join(directory ?: QSCHED_RUNTIME_DIR, "undo.journal");
         const DoctorParams params = { .root = "",
                                       .snapshot = s,
                                       .daemon_runs = a->runs,
                                       .daemon_error = a->error,
                                       .applied = a->applied,
-                                      .n_applied = a->n_applied };
+                                      .n_applied = a->n_applied,
+                                      .journal = journal };
         int r = doctor_examine(&params, ret);
 
         if (r < 0)

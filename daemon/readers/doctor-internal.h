@@ -17,6 +17,8 @@ struct Doctor {
         const Topology *topology;
         const DoctorCheck *check; /* that runs */
         int proc_fd;
+        pid_t *left; /* processes with masks of a daemon that is gone, each once */
+        size_t n_left;
         DoctorReport report;
 };
 

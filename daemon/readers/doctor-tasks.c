@@ -394,9 +394,10 @@ int doctor_shared(Doctor *d) {
         for (size_t i = 0; i < s->n_tasks; i++)
                 for (size_t k = i + 1; is_pinned(d, &s->tasks[i]) && k < s->n_tasks; k++)
                         if (is_pinned(d, &s->tasks[k]) && bitset_intersects(&s->tasks[i].cpus, &s->tasks[k].cpus))
-                                listing_add(&pairs, "pid %d and pid %d share %u CPUs", (int) s->tasks[i].pid,
+                                listing_add(&pairs, "pid %d and pid %d share %u CPU%s", (int) s->tasks[i].pid,
                                             (int) s->tasks[k].pid,
-                                            bitset_and_weight(&s->tasks[i].cpus, &s->tasks[k].cpus));
+                                            bitset_and_weight(&s->tasks[i].cpus, &s->tasks[k].cpus),
+                                            plural(bitset_and_weight(&s->tasks[i].cpus, &s->tasks[k].cpus)));
         if (pairs.n == 0)
                 return doctor_say(d, DOCTOR_OK, "No two accelerator processes are pinned to the same CPUs.");
         return doctor_say(d, DOCTOR_WARNING, "%u pair%s of accelerator processes %s pinned to the same CPUs: %s.",

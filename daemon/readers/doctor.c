@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define TEXT_MAX (1U << 20)
+#define TEXT_MAX (64U << 20)
 #define LISTING_LIMIT 4U
 #define MPOL_DEFAULT 0
 #define MPOL_PREFERRED_MANY 5
@@ -175,9 +175,57 @@ int doctor_find_process(const Doctor *d, const char *comm, pid_t *ret) {
         return r < 0 ? r : 0;
 }
 
+/* The number after "key": in a line of the journal (daemon/undo.h); -1 none. */
+static long long member(const char *line, size_t n, const char *key) {
+        const char *p = memmem(line, n, key, strlen(key));
+
+        return p ? strtoll(p + strlen(key), NULL, 10) : -1;
+}
+
+/* A line that says a mask was set, of a process that is still there. */
+static int add_left(Doctor *d, const char *line, size_t n) {
+        static const char affinity[] = "\"t\":\"affinity\"";
+        long long pid = member(line, n, "\"pid\":"), start = member(line, n, "\"start\":");
+        pid_t *left;
+        ProcStat s;
+
+        if (!memmem(line, n, affinity, sizeof(affinity) - 1) || pid <= 0 || pid > INT_MAX)
+                return 0;
+        for (size_t i = 0; i < d->n_left; i++)
+                if (d->left[i] == pid)
+                        return 0;
+        if (proc_read_stat(d->proc_fd, (pid_t) pid, &s) < 0 || s.start_time != (uint64_t) start)
+                return 0;
+        left = reallocarray(d->left, d->n_left + 1, sizeof(*left));
+        if (!left)
+                return -ENOMEM;
+        d->left = left;
+        d->left[d->n_left++] = (pid_t) pid;
+        return 0;
+}
+
+/* With nothing left to undo the file is empty; a running daemon says itself what it placed. */
+static int read_left(Doctor *d) {
+        _cleanup_free_ char *text = NULL;
+        int r = 0;
+
+        if (d->params->daemon_runs || !d->params->journal || doctor_text(d, d->params->journal, &text) < 0)
+                return 0;
+        for (const char *p = text; r >= 0 && *p;) {
+                size_t n = strcspn(p, "\n");
+
+                r = add_left(d, p, n);
+                p += n + (p[n] != '\0');
+        }
+        return r;
+}
+
 bool doctor_applied(const Doctor *d, const Task *t) {
         for (size_t i = 0; i < d->params->n_applied; i++)
                 if (d->params->applied[i] == t->pid)
+                        return true;
+        for (size_t i = 0; i < d->n_left; i++)
+                if (d->left[i] == t->pid)
                         return true;
         return t->applied;
 }
@@ -228,12 +276,14 @@ int doctor_examine(const DoctorParams *p, DoctorReport *ret) {
         d.proc_fd = proc_open(p->root);
         if (d.proc_fd < 0)
                 return d.proc_fd;
-        for (d.check = doctor_checks, r = 0; r != -ENOMEM && d.check->name; d.check++) {
+        r = read_left(&d);
+        for (d.check = doctor_checks; r != -ENOMEM && d.check->name; d.check++) {
                 r = d.check->run(&d);
                 if (r < 0 && r != -ENOMEM)
                         r = doctor_say(&d, DOCTOR_UNKNOWN, "This could not be looked at: %s.", strerror(-r));
         }
         (void) close(d.proc_fd);
+        free(d.left);
         if (r == -ENOMEM) {
                 doctor_report_done(&d.report);
                 return r;
@@ -248,6 +298,15 @@ static int check_daemon(Doctor *d) {
         if (p->daemon_error)
                 return doctor_say(d, DOCTOR_WARNING, "qschedd is there but does not answer: %s.", p->daemon_error)
                                ?: doctor_mend(d, "See \"systemctl status qschedd\" and \"journalctl -u qschedd\".");
+        if (d->n_left > 0)
+                return doctor_say(
+                               d, DOCTOR_WARNING,
+                               "qschedd does not run and did not end by itself: masks of %zu process%s stay as it left "
+                               "them (%s).",
+                               d->n_left, d->n_left == 1 ? "" : "es", p->journal)
+                               ?: doctor_mend(
+                                          d,
+                                          "systemctl start qschedd: it takes them over, and puts them back when it is stopped.");
         if (!p->daemon_runs)
                 return doctor_say(
                                d, DOCTOR_WARNING,

@@ -44,6 +44,7 @@ typedef struct DoctorParams {
         const char *daemon_error; /* why it did not answer, though it is there; NULL */
         const pid_t *applied;     /* processes that it says it placed */
         size_t n_applied;
+        const char *journal; /* undo journal, below root: what a daemon that is gone has left; NULL: none */
 } DoctorParams;
 
 typedef struct DoctorReport {

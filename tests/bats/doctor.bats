@@ -4,9 +4,9 @@
 # qschedctl doctor on this system, with no bus, with a bus of its own, with a daemon. What it finds on recorded hosts is
 # tests/unit/test-doctor.c's business.
 
+# shellcheck disable=SC2154,SC2030,SC2031 # bats and helpers set stderr, qschedd, last; each test has its pids
 bats_require_minimum_version 1.5.0
 load helpers
-# shellcheck disable=SC2154 # bats and helpers set stderr, qschedd, last
 
 setup() {
         need jq
@@ -53,6 +53,56 @@ finding() { # check level: the first such sentence
         grep -q '^  → systemctl disable --now numad$' <<<"$output"
         tail -n 5 <<<"$output" | grep -q '^● ok: '
         [ "$(wc -L <<<"$output")" -le 80 ]
+}
+
+# A device of the test's own: a node like /dev/zero, which nobody else holds.
+fake_device() {
+        need_root
+        mknod "$D/npu0" c 1 5 2>/dev/null || skip "device nodes cannot be made here"
+        (: <"$D/npu0") 2>/dev/null || skip "device nodes cannot be opened in ${D%/*}"
+        printf '[Device fake0]\nKind=ascend\nNUMANode=0\nNodes=%s/npu0\n' "$D" >"$D/devices"
+        devices=(--devices="$D/devices")
+}
+
+@test "processes on a device: variables, masks, CPUs in common" {
+        need_cpus 2
+        fake_device
+        CPU_AFFINITY_CONF=1 TOKEN=secret worker --open="$D/npu0"
+        taskset -p 1 "$last"
+        worker --open="$D/npu0"
+        taskset -p 1 "$last"
+        OMP_PROC_BIND=false OMP_PLACES=cores worker --open="$D/npu0"
+        doctor
+        finding pins warning | grep -q "^1 accelerator process has CPU_AFFINITY_CONF=1, .*(pid ${workers[0]})"
+        finding masks warning | grep -q "^2 of 3 accelerator processes .*: pid ${workers[0]} (worker) 0, 1 of "
+        finding shared warning | grep -q "pid ${workers[0]} and pid ${workers[1]} share 1 CPU"
+        run ! grep -q 'secret\|OMP_PLACES' "$D/report"
+        taskset -p "$(taskset -p "$BASHPID" | sed 's/.* //')" "${workers[0]}" >/dev/null
+        taskset -p "$(taskset -p "$BASHPID" | sed 's/.* //')" "${workers[1]}" >/dev/null
+        doctor
+        finding masks ok
+        finding shared ok
+}
+
+@test "the daemon's own masks are not somebody's" {
+        need_cpus 2
+        fake_device
+        cp "$D/devices" "$D/qschedd.conf"
+        start_qschedd
+        worker --open="$D/npu0"
+        worker --open="$D/npu0"
+        apply "$(job train "${workers[@]}")" | jq -e .feasible
+        [ "$(masks "${workers[0]}")" != "$(masks $$)" ]
+        doctor
+        finding daemon ok | grep -q 'has placed 2 processes'
+        finding masks ok
+        stop_qschedd KILL
+        doctor
+        finding daemon warning | grep -q "did not end by itself: masks of 2 processes stay as it left them ($D/run/undo.journal)"
+        finding masks ok
+        : >"$D/run/undo.journal"
+        doctor
+        finding masks warning | grep -q '^2 of 2 '
 }
 
 @test "the daemon is asked when it runs" {

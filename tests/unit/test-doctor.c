@@ -354,6 +354,25 @@ static void test_masks(void **state) {
         examine(&h);
         assert_found(&h, "daemon", DOCTOR_OK, "has placed 3 processes", NULL);
         assert_found(&h, "masks", DOCTOR_OK, "None of 4 processes", NULL); /* 700 has all that its container allows */
+        h.params.daemon_runs = false; /* killed: its journal tells of two that live, one that is gone, one of before */
+        h.params.n_applied = 0;
+        h.params.journal = "/run/qsched/undo.journal";
+        put(&h, "run/qsched/undo.journal",
+            "{\"t\":\"boot\",\"boot\":\"x\"}\n{\"t\":\"begin\",\"id\":7,\"job\":\"j\"}\n"
+            "{\"t\":\"affinity\",\"id\":7,\"job\":\"j\",\"pid\":710,\"start\":7100,\"tid\":710,\"old\":\"0-30\"}\n"
+            "{\"t\":\"affinity\",\"id\":7,\"job\":\"j\",\"pid\":710,\"start\":7100,\"tid\":5711,\"old\":\"0-30\"}\n"
+            "{\"t\":\"cgroup\",\"id\":7,\"job\":\"j\",\"pid\":730,\"start\":7300}\n"
+            "{\"t\":\"affinity\",\"id\":7,\"job\":\"j\",\"pid\":731,\"start\":7310,\"tid\":731}\n"
+            "{\"t\":\"affinity\",\"id\":7,\"job\":\"j\",\"pid\":720,\"start\":7199,\"tid\":720}\n"
+            "{\"t\":\"affinity\",\"id\":7,\"job\":\"j\",\"pid\":720,\"start\":7200,\"tid\":720}\n"
+            "{\"t\":\"aff");
+        examine(&h);
+        assert_found(&h, "daemon", DOCTOR_WARNING,
+                     "masks of 2 processes stay as it left them (/run/qsched/undo.journal)", "start qschedd");
+        assert_found(&h, "masks", DOCTOR_WARNING,
+                     "1 of 4 accelerator processes have fewer CPUs than their owner allows, and "
+                     "qschedd did not do it: pid 730",
+                     "taskset");
         h.params.daemon_error = "Access denied";
         examine(&h);
         assert_found(&h, "daemon", DOCTOR_WARNING, "does not answer: Access denied", "journalctl");
