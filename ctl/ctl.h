@@ -10,6 +10,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdatomic.h>
 #include <systemd/sd-bus.h>
 
 #include "policy/plan.h"
@@ -91,6 +92,10 @@ static inline bool options_offline(const Options *o) {
 int offline_open(const Options *o, char **files, size_t n_files, Offline *ret); /* logs; EXIT_ code */
 void offline_done(Offline *f);
 int offline_plan(const Offline *f, const Options *o, json_t **ret);   /* logs; EXIT_DONE also when infeasible */
+/* While a solve runs: tells how long it takes, SIGINT sets *ret_stop. NULL when out of memory, then without both. */
+typedef struct Patience Patience;
+Patience *patience_begin(const atomic_bool **ret_stop);
+void patience_end(Patience *p);
 int ctl_load_jobs(char **files, size_t n, Job ***ret, size_t *ret_n); /* logs; EXIT_ code */
 void ctl_free_jobs(Job **jobs, size_t n);
 

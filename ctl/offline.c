@@ -3,8 +3,7 @@
  * Planning without a daemon: the machine from --machine (or this system), devices from --devices and the table of known
  * PCI ids, tasks from a record or, on this system, from /proc; then policy decides as it does in the daemon.
  */
-#include <time.h>
-
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "ctl/ctl.h"
@@ -149,17 +148,15 @@ int offline_open(const Options *o, char **files, size_t n_files, Offline *ret) {
         return EXIT_DONE;
 }
 
-static uint64_t monotonic_usec(void *userdata) {
-        struct timespec t;
-
-        (void) clock_gettime(CLOCK_MONOTONIC, &t);
-        return (uint64_t) t.tv_sec * 1000000 + (uint64_t) t.tv_nsec / 1000;
+static uint64_t solve_clock(void *userdata) {
+        return clock_monotonic_usec();
 }
 
 int offline_plan(const Offline *f, const Options *o, json_t **ret) {
         _cleanup_free_ char *message = NULL;
         _cleanup_(plan_freep) Plan *plan = NULL;
         DecideParams p = {};
+        Patience *patience;
         int r;
 
         decide_params_default(&p);
@@ -170,8 +167,10 @@ int offline_plan(const Offline *f, const Options *o, json_t **ret) {
         if (o->has_sweeps)
                 p.sweeps = o->sweeps;
         p.budget_usec = 0; /* the same input gives the same plan, whatever else the host does */
-        p.clock = monotonic_usec;
+        p.clock = solve_clock;
+        patience = patience_begin(&p.stop);
         r = decide(f->snapshot, (const Job *const *) f->jobs, f->n_jobs, &p, &plan, &message);
+        patience_end(patience);
         if (r >= 0)
                 r = plan_to_json(plan, ret);
         if (r >= 0)

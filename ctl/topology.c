@@ -5,6 +5,7 @@
  */
 #include <math.h>
 
+#include "common/json.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "ctl/output.h"
@@ -173,19 +174,13 @@ static void show_links(const Snapshot *s) {
         free(l.of_kind);
 }
 
-static json_t *set_json(const Bitset *b) {
-        _cleanup_free_ char *s = NULL;
-
-        return bitset_format(b, &s) < 0 ? NULL : json_string(s);
-}
-
 static json_t *node_json(const Topology *t, unsigned i) {
         const TopologyNode *n = &t->nodes[i];
         json_t *distances = json_array(), *j;
 
         for (unsigned k = 0; k < t->n_nodes; k++)
                 json_array_append_new(distances, json_real(topology_distance(t, i, k)));
-        j = json_pack("{s:i, s:o, s:I, s:b, s:o}", "node", n->os, "cpus", set_json(&n->cpus), "memory",
+        j = json_pack("{s:i, s:o, s:I, s:b, s:o}", "node", n->os, "cpus", json_bitset(&n->cpus), "memory",
                       (json_int_t) n->memory, "allowed", n->allowed, "distances", distances);
         if (j && n->free != UINT64_MAX)
                 json_object_set_new(j, "free", json_integer((json_int_t) n->free));
@@ -195,13 +190,8 @@ static json_t *node_json(const Topology *t, unsigned i) {
 static json_t *links_json(const Snapshot *s) {
         json_t *links = json_array();
 
-        for (size_t i = 0; i < s->n_links; i++) {
-                const Link *l = &s->links[i];
-
-                json_array_append_new(links, json_pack("{s:s, s:s, s:s, s:o}", "a", s->devices[l->a].name, "b",
-                                                       s->devices[l->b].name, "type", link_names[l->type], "bandwidth",
-                                                       isnan(l->bandwidth) ? json_null() : json_real(l->bandwidth)));
-        }
+        for (size_t i = 0; i < s->n_links; i++)
+                json_array_append_new(links, record_link(s, &s->links[i]));
         return links;
 }
 
@@ -221,7 +211,7 @@ static json_t *cpu_json(const Topology *t, const TopologyCpu *c) {
 
 static json_t *topology_json(const Snapshot *s, json_t *plan) {
         const Topology *t = s->topology;
-        json_t *nodes = json_array(), *cpus = json_array(), *devices = json_array(), *warnings = json_array();
+        json_t *nodes = json_array(), *cpus = json_array(), *devices = json_array();
 
         for (unsigned i = 0; i < t->n_nodes; i++)
                 json_array_append_new(nodes, node_json(t, i));
@@ -229,12 +219,10 @@ static json_t *topology_json(const Snapshot *s, json_t *plan) {
                 json_array_append_new(cpus, cpu_json(t, &t->cpus[i]));
         for (size_t i = 0; i < s->n_devices; i++)
                 json_array_append_new(devices, record_device(s, &s->devices[i]));
-        for (char **w = t->warnings; w && *w; w++)
-                json_array_append_new(warnings, json_string(*w));
         return json_pack("{s:s, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:O?}", "source", strempty(t->source),
-                         "online", set_json(&t->online), "allowed", set_json(&t->allowed), "isolated",
-                         set_json(&t->isolated), "distances_known", t->distances_known, "nodes", nodes, "cpus", cpus,
-                         "devices", devices, "links", links_json(s), "messages", warnings, "plan", plan);
+                         "online", json_bitset(&t->online), "allowed", json_bitset(&t->allowed), "isolated",
+                         json_bitset(&t->isolated), "distances_known", t->distances_known, "nodes", nodes, "cpus", cpus,
+                         "devices", devices, "links", links_json(s), "messages", json_strv(t->warnings), "plan", plan);
 }
 
 static void show_topology(const Snapshot *s, const json_t *plan) {

@@ -6,8 +6,8 @@
  */
 #include <errno.h>
 #include <systemd/sd-bus.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "daemon/enforce-internal.h"
 
 #define SYSTEMD "org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager"
@@ -43,21 +43,14 @@ static int on_job_removed(sd_bus_message *m, void *userdata, sd_bus_error *error
         return 0;
 }
 
-static uint64_t now_usec(void) {
-        struct timespec ts;
-
-        (void) clock_gettime(CLOCK_MONOTONIC, &ts);
-        return (uint64_t) ts.tv_sec * 1000000 + (uint64_t) ts.tv_nsec / 1000;
-}
-
 static int wait_job(sd_bus *bus, Wait *w) {
-        uint64_t end = now_usec() + START_USEC;
+        uint64_t end = clock_monotonic_usec() + START_USEC;
         int r;
 
         for (unsigned i = 0; i < w->n_early && !w->done; i++)
                 (void) job_removed(w->early[i], w);
         while (!w->done) {
-                uint64_t now = now_usec();
+                uint64_t now = clock_monotonic_usec();
 
                 if (now >= end)
                         return -ETIMEDOUT;

@@ -2,6 +2,7 @@
 /* What became of an apply or a revert: counted, listed change by change, and in sentences (one per process and kind). */
 #include <errno.h>
 
+#include "common/json.h"
 #include "daemon/enforce-internal.h"
 
 const char *const change_names[] = { "done", "same", "drift", "gone", "narrowed", "refused", NULL };
@@ -157,30 +158,12 @@ int outcome_say(Outcome *o, size_t first, const char *name, const Allowed *a) {
         return 0;
 }
 
-/* A comm may hold any bytes; JSON may not. */
-static json_t *json_text(const char *s) {
-        json_t *o = json_string(s);
-        char plain[64];
-        size_t n = 0;
-
-        if (o)
-                return o;
-        for (; s[n] && n < sizeof(plain) - 1; n++)
-                plain[n] = s[n] >= 32 && s[n] < 127 ? s[n] : '?';
-        plain[n] = '\0';
-        return json_string(plain);
-}
-
 static int set_text(json_t *o, const char *name, const char *s) {
         return s ? json_object_set_new(o, name, json_text(s)) : 0;
 }
 
 static int set_cpus(json_t *o, const char *name, const Bitset *b) {
-        _cleanup_free_ char *text = NULL;
-
-        if (bitset_isempty(b))
-                return 0;
-        return bitset_format(b, &text) < 0 ? -1 : json_object_set_new(o, name, json_string(text));
+        return bitset_isempty(b) ? 0 : json_object_set_new(o, name, json_bitset(b));
 }
 
 static json_t *change_to_json(const Change *c) {
@@ -198,13 +181,11 @@ static json_t *change_to_json(const Change *c) {
 }
 
 int outcome_to_json(const Outcome *o, json_t **ret) {
-        json_t *changes = json_array(), *messages = json_array(), *object;
+        json_t *changes = json_array(), *messages = json_strv(o->messages), *object;
         int r = changes && messages ? 0 : -1;
 
         for (size_t i = 0; r >= 0 && i < o->n_changes; i++)
                 r = json_array_append_new(changes, change_to_json(&o->changes[i]));
-        for (char **m = o->messages; r >= 0 && m && *m; m++)
-                r = json_array_append_new(messages, json_string(*m));
         if (r < 0) {
                 json_decref(changes);
                 json_decref(messages);

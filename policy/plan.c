@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "common/json.h"
 #include "common/text.h"
 
 static void plan_task_done(PlanTask *t) {
@@ -64,23 +65,6 @@ fail:
         json_decref(terms);
         json_decref(o);
         return NULL;
-}
-
-static json_t *json_bitset(const Bitset *b) {
-        _cleanup_free_ char *list = NULL;
-
-        return bitset_format(b, &list) < 0 ? NULL : json_string(list);
-}
-
-static json_t *json_strv(char *const *v) {
-        json_t *a = json_array();
-
-        for (; v && *v; v++)
-                if (json_array_append_new(a, json_string(*v)) < 0) {
-                        json_decref(a);
-                        return NULL;
-                }
-        return a;
 }
 
 static json_t *json_task(const PlanTask *t) {

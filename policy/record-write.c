@@ -5,46 +5,9 @@
  */
 #include <errno.h>
 
+#include "common/json.h"
 #include "common/text.h"
 #include "policy/record.h"
-
-/* jansson takes only UTF-8; a comm or a cgroup's name may be any bytes. */
-static json_t *text_json(const char *s) {
-        _cleanup_free_ char *plain = NULL;
-        json_t *j;
-
-        if (!s)
-                return json_null();
-        j = json_string(s);
-        if (j)
-                return j;
-        plain = strdup(s);
-        for (char *p = plain; p && *p; p++)
-                if ((unsigned char) *p >= 0x7f || (unsigned char) *p < ' ')
-                        *p = '?';
-        return plain ? json_string(plain) : NULL;
-}
-
-static json_t *real_json(double d) {
-        return isfinite(d) ? json_real(d) : json_null();
-}
-
-static json_t *set_json(const Bitset *b) {
-        _cleanup_free_ char *s = NULL;
-
-        return bitset_format(b, &s) < 0 ? NULL : json_string(s);
-}
-
-static json_t *strings_json(char *const *v) {
-        json_t *a = json_array();
-
-        for (; a && v && *v; v++)
-                if (json_array_append_new(a, text_json(*v)) < 0) {
-                        json_decref(a);
-                        return NULL;
-                }
-        return a;
-}
 
 static json_t *by_node_json(const Topology *t, const uint64_t *values, uint64_t unknown) {
         json_t *o = json_object();
@@ -87,29 +50,29 @@ static json_t *object_json(const Pair *pairs, size_t n) {
 
 json_t *record_device(const Snapshot *s, const Device *d) {
         const Pair pairs[] = {
-                { "name", text_json(d->name) },
-                { "kind", text_json(d->kind) },
-                { "pci", text_json(d->pci) },
+                { "name", json_text(d->name) },
+                { "kind", json_text(d->kind) },
+                { "pci", json_text(d->pci) },
                 { "numa_node",
                   d->node < s->topology->n_nodes ? json_integer(s->topology->nodes[d->node].os) : json_null() },
-                { "root", text_json(d->root) },
+                { "root", json_text(d->root) },
                 { "memory", json_integer((json_int_t) MIN(d->memory, (uint64_t) INT64_MAX)) },
-                { "temperature", real_json(d->temperature) },
-                { "power", real_json(d->power) },
-                { "price", real_json(d->price) },
+                { "temperature", json_real_or_null(d->temperature) },
+                { "power", json_real_or_null(d->power) },
+                { "price", json_real_or_null(d->price) },
                 { "health", json_string(health_names[d->health]) },
-                { "nodes", strings_json(d->nodes) },
+                { "nodes", json_strv(d->nodes) },
         };
 
         return object_json(pairs, ELEMENTSOF(pairs));
 }
 
-static json_t *link_json(const Snapshot *s, const Link *l) {
+json_t *record_link(const Snapshot *s, const Link *l) {
         const Pair pairs[] = {
-                { "a", text_json(s->devices[l->a].name) },
-                { "b", text_json(s->devices[l->b].name) },
+                { "a", json_text(s->devices[l->a].name) },
+                { "b", json_text(s->devices[l->b].name) },
                 { "type", json_string(link_names[l->type]) },
-                { "bandwidth", real_json(l->bandwidth) },
+                { "bandwidth", json_real_or_null(l->bandwidth) },
         };
 
         return object_json(pairs, ELEMENTSOF(pairs));
@@ -119,7 +82,7 @@ static json_t *task_devices_json(const Snapshot *s, const Task *t) {
         json_t *a = json_array();
 
         for (size_t i = 0; a && i < t->n_devices; i++)
-                if (json_array_append_new(a, text_json(s->devices[t->devices[i]].name)) < 0) {
+                if (json_array_append_new(a, json_text(s->devices[t->devices[i]].name)) < 0) {
                         json_decref(a);
                         return NULL;
                 }
@@ -148,25 +111,25 @@ json_t *record_task(const Snapshot *s, const Task *t) {
                 { "pid", json_integer(t->pid) },
                 { "start_time", json_integer((json_int_t) t->start_time) },
                 { "uid", json_integer(t->uid) },
-                { "name", text_json(t->name) },
-                { "job", text_json(t->job) },
-                { "ranks", text_json(t->ranks) },
-                { "comm", text_json(t->comm) },
+                { "name", json_text(t->name) },
+                { "job", json_text(t->job) },
+                { "ranks", json_text(t->ranks) },
+                { "comm", json_text(t->comm) },
                 { "rank", t->rank >= 0 ? json_integer(t->rank) : json_null() },
                 { "parent_task", t->parent_task > 0 ? json_integer(t->parent_task) : json_null() },
                 { "children", children_json(t) },
                 { "devices", task_devices_json(s, t) },
-                { "cpus", set_json(&t->cpus) },
-                { "allowed_cpus", set_json(&t->allowed_cpus) },
-                { "mems", set_json(&t->mems) },
+                { "cpus", json_bitset(&t->cpus) },
+                { "allowed_cpus", json_bitset(&t->allowed_cpus) },
+                { "mems", json_bitset(&t->mems) },
                 { "threads", json_integer(t->threads) },
                 { "memory_by_node",
                   t->memory_by_node ? by_node_json(s->topology, t->memory_by_node, UINT64_MAX) : json_null() },
-                { "cpu_use", real_json(t->cpu_use) },
-                { "quota", real_json(t->quota) },
-                { "request", real_json(t->request) },
-                { "cgroup", text_json(t->cgroup) },
-                { "owner", text_json(t->owner) },
+                { "cpu_use", json_real_or_null(t->cpu_use) },
+                { "quota", json_real_or_null(t->quota) },
+                { "request", json_real_or_null(t->request) },
+                { "cgroup", json_text(t->cgroup) },
+                { "owner", json_text(t->owner) },
                 { "owner_kind", json_string(owner_names[t->owner_kind]) },
                 { "applied", json_boolean(t->applied) },
         };
@@ -185,12 +148,12 @@ static json_t *free_memory_json(const Topology *t) {
 static json_t *machine_json(const Snapshot *s, const char *xml) {
         const Topology *t = s->topology;
         const Pair pairs[] = {
-                { "source", text_json(t->source) },
-                { "allowed_cpus", set_json(&t->allowed) },
-                { "allowed_nodes", set_json(&t->allowed_nodes) },
-                { "isolated_cpus", set_json(&t->isolated) },
+                { "source", json_text(t->source) },
+                { "allowed_cpus", json_bitset(&t->allowed) },
+                { "allowed_nodes", json_bitset(&t->allowed_nodes) },
+                { "isolated_cpus", json_bitset(&t->isolated) },
                 { "free_memory", free_memory_json(t) },
-                { "xml", text_json(xml) },
+                { "xml", json_text(xml) },
         };
 
         return object_json(pairs, ELEMENTSOF(pairs));
@@ -206,7 +169,7 @@ static int fill_arrays(const Snapshot *s, json_t *devices, json_t *links, json_t
         for (size_t i = 0; r >= 0 && i < s->n_devices; i++)
                 r = append(devices, record_device(s, s->devices + i));
         for (size_t i = 0; r >= 0 && i < s->n_links; i++)
-                r = append(links, link_json(s, s->links + i));
+                r = append(links, record_link(s, s->links + i));
         for (size_t i = 0; r >= 0 && i < s->n_tasks; i++)
                 r = append(tasks, record_task(s, s->tasks + i));
         return r;
@@ -221,9 +184,9 @@ int record_from_snapshot(const Snapshot *s, const char *machine_xml, json_t **re
                 { "devices", devices },
                 { "links", links },
                 { "tasks", tasks },
-                { "reserved", set_json(&s->reserved) },
-                { "reserved_reason", text_json(s->reserved_reason) },
-                { "warnings", strings_json(s->warnings) },
+                { "reserved", json_bitset(&s->reserved) },
+                { "reserved_reason", json_text(s->reserved_reason) },
+                { "warnings", json_strv(s->warnings) },
         };
 
         root = object_json(pairs, ELEMENTSOF(pairs));

@@ -211,3 +211,8 @@ noinst_PROGRAMS += tests/helpers/far-memory tests/helpers/move-memory
 tests_helpers_far_memory_SOURCES = tests/helpers/far-memory.c
 tests_helpers_move_memory_SOURCES = tests/helpers/move-memory.c
 tests_helpers_move_memory_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la
+
+check_PROGRAMS += tests/unit/test-json
+tests_unit_test_json_SOURCES = tests/unit/test-json.c
+tests_unit_test_json_LDADD = libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-json

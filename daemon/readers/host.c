@@ -6,8 +6,8 @@
 #include "daemon/readers/host.h"
 
 #include <errno.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "common/text.h"
 
 static int call_task(Task *t, const Rank *rank) {
@@ -50,11 +50,9 @@ static int read_reserved(const char *root, Snapshot *s) {
 
 int host_read(const char *root, const DeviceText *devices, TaskReader *reader, const TaskReadParams *p, Snapshot *s,
               char **ret_message) {
-        struct timespec now;
         int r;
 
-        (void) clock_gettime(CLOCK_REALTIME, &now);
-        s->time_usec = (uint64_t) now.tv_sec * 1000000U + (uint64_t) now.tv_nsec / 1000U;
+        s->time_usec = clock_realtime_usec();
         r = devices_read(s, devices, ret_message);
         if (r < 0)
                 return r;

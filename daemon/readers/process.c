@@ -14,11 +14,10 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "common/fileio.h"
 #include "common/text.h"
-#include "daemon/readers/tasks.h"
 
 #define PF_KTHREAD 0x00200000U
 #define CMDLINE_MAX (64U << 10)
@@ -379,18 +378,11 @@ int process_uid(pid_t pid, uid_t *ret) {
         return 0;
 }
 
-static uint64_t now_usec(void) {
-        struct timespec ts;
-
-        (void) clock_gettime(CLOCK_MONOTONIC, &ts);
-        return (uint64_t) ts.tv_sec * 1000000 + (uint64_t) ts.tv_nsec / 1000;
-}
-
 int process_memory_by_node(pid_t pid, const Topology *t, uint64_t budget_usec, uint64_t **ret) {
         _cleanup_free_ uint64_t *bytes = calloc(MAX(t->n_nodes, 1U), sizeof(uint64_t));
         _cleanup_free_ char *buf = malloc(NUMA_MAPS_STEP + 1);
         _cleanup_close_ int fd = -1;
-        uint64_t start = now_usec();
+        uint64_t start = clock_monotonic_usec();
         size_t kept = 0;
         char path[40];
         int partial = 0;
@@ -417,7 +409,7 @@ int process_memory_by_node(pid_t pid, const Topology *t, uint64_t budget_usec, u
                         memmove(buf, last + 1, kept);
                 } else if (kept == NUMA_MAPS_STEP)
                         kept = 0; /* a path longer than that: its line is lost */
-                if (now_usec() - start > budget_usec) {
+                if (clock_monotonic_usec() - start > budget_usec) {
                         partial = 1;
                         break;
                 }

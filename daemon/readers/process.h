@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One process out of a /proc tree: the text parsers (pure, fuzzed) and the reads relative to an open /proc directory,
- * so that a recorded tree reads like the running system. Shared by the readers here; enforcement needs only what
- * tasks.h declares. Times are clock ticks, sizes bytes. A process that is gone is -ESRCH wherever it is noticed.
+ * so that a recorded tree reads like the running system; last, processes of this system for who changes them. Times
+ * are clock ticks, sizes bytes. A process that is gone is -ESRCH wherever it is noticed.
  */
 #pragma once
 
@@ -42,3 +42,12 @@ int proc_read_text(int proc_fd, pid_t pid, const char *name, size_t max, char **
 int proc_read_cmdline(int proc_fd, pid_t pid, char **ret); /* blanks between words; "" for kernel threads */
 /* Numbers among the names in a directory: pids of /proc, tids of task, fds of fd. Sorted. */
 int proc_list(int dir_fd, const char *path, int **ret, size_t *ret_n);
+
+/* Of this system: identity and threads, for enforcement. */
+int process_start_time(pid_t pid, uint64_t *ret);
+int process_parent(pid_t pid, pid_t *ret);
+int process_threads(pid_t pid, pid_t **ret, size_t *ret_n); /* caller frees; -ESRCH */
+int process_is(pid_t pid, uint64_t start_time);             /* 1 the same, 0 gone or reused */
+int process_uid(pid_t pid, uid_t *ret);
+/* numa_maps, on demand: bytes by topology node index, caller frees. 1 when the budget ran out: *ret is what was seen. */
+int process_memory_by_node(pid_t pid, const Topology *t, uint64_t budget_usec, uint64_t **ret);

@@ -8,19 +8,12 @@
 
 #include <errno.h>
 #include <math.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "common/fileio.h"
 #include "common/text.h"
 
 #define USE_WINDOW_USEC UINT64_C(200000) /* CPU times count in 10 ms: over less than this they say nothing */
-
-static uint64_t clock_usec(clockid_t clock) {
-        struct timespec ts;
-
-        (void) clock_gettime(clock, &ts);
-        return (uint64_t) ts.tv_sec * 1000000 + (uint64_t) ts.tv_nsec / 1000;
-}
 
 /* ---- the reader ---- */
 
@@ -318,7 +311,7 @@ static uint64_t read_uptime(const TaskReader *r) {
 static void start_window(Pass *x) {
         TaskReader *r = x->reader;
 
-        x->now_usec = clock_usec(CLOCK_MONOTONIC);
+        x->now_usec = clock_monotonic_usec();
         x->uptime_usec = read_uptime(r);
         x->new_window = r->window_usec == 0 || x->now_usec - r->window_usec >= USE_WINDOW_USEC;
         x->window = r->window_usec == 0 ? NAN : (double) (x->now_usec - r->window_usec) / 1e6;

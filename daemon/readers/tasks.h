@@ -7,6 +7,7 @@
 #pragma once
 
 #include "daemon/readers/cgroup.h"
+#include "daemon/readers/process.h"
 #include "policy/job.h"
 
 typedef struct TaskReader TaskReader; /* keeps CPU times between reads */
@@ -28,12 +29,3 @@ typedef struct TaskReadParams {
 
 /* Appends tasks to the snapshot, whose topology and devices are set. */
 int tasks_read(TaskReader *r, const TaskReadParams *p, Snapshot *s);
-
-/* Identity and threads, for enforcement. -ESRCH when gone. */
-int process_start_time(pid_t pid, uint64_t *ret);
-int process_parent(pid_t pid, pid_t *ret);
-int process_threads(pid_t pid, pid_t **ret, size_t *ret_n); /* caller frees; -ESRCH */
-int process_is(pid_t pid, uint64_t start_time);             /* 1 the same, 0 gone or reused */
-int process_uid(pid_t pid, uid_t *ret);
-/* numa_maps, on demand: bytes by topology node index, caller frees. 1 when the budget ran out: *ret is what was seen. */
-int process_memory_by_node(pid_t pid, const Topology *t, uint64_t budget_usec, uint64_t **ret);
