@@ -19,6 +19,7 @@ static void match_free(Match *m) {
                 return;
         free(m->pattern);
         free(m->pids);
+        free(m->start_times);
         free(m);
 }
 
@@ -114,13 +115,39 @@ static bool glob(const char *pattern, const char *s, int flags) {
         return pattern && s && fnmatch(pattern, s, flags) == 0;
 }
 
+/* Where in pid: the process is, n_pids: nowhere. */
+static size_t pid_index(const Match *m, const Task *t) {
+        size_t i = 0;
+
+        while (i < m->n_pids && (m->pids[i] != t->pid ||
+                                 (m->start_times && m->start_times[i] != 0 && m->start_times[i] != t->start_time)))
+                i++;
+        return i;
+}
+
+int job_bind(Job *j, const Snapshot *s) {
+        for (size_t k = 0; k < j->n_ranks; k++) {
+                Match *m = j->ranks[k].match;
+
+                if (!m || m->kind != MATCH_PID)
+                        continue;
+                if (!m->start_times)
+                        m->start_times = calloc(MAX(m->n_pids, (size_t) 1), sizeof(uint64_t));
+                if (!m->start_times)
+                        return -ENOMEM;
+                for (size_t i = 0; i < m->n_pids; i++) {
+                        const Task *t = m->start_times[i] == 0 ? snapshot_task(s, m->pids[i]) : NULL;
+
+                        if (t)
+                                m->start_times[i] = t->start_time;
+                }
+        }
+        return 0;
+}
+
 bool match_task(const Match *m, const Task *t) {
         switch (m->kind) {
-        case MATCH_PID:
-                for (size_t i = 0; i < m->n_pids; i++)
-                        if (m->pids[i] == t->pid)
-                                return true;
-                return false;
+        case MATCH_PID: return pid_index(m, t) < m->n_pids;
         case MATCH_CMDLINE: return glob(m->pattern, t->cmdline, 0);
         case MATCH_COMM: return glob(m->pattern, t->comm, 0);
         case MATCH_CGROUP: return glob(m->pattern, t->cgroup, FNM_NOESCAPE);
@@ -147,9 +174,7 @@ static int section_of(const Job *j, const Task *t, size_t *ret_order) {
                         return (int) k;
                 if ((named ? !t->ranks : !t->job) && r->match && match_task(r->match, t)) {
                         if (r->match->kind == MATCH_PID)
-                                for (size_t i = 0; i < r->match->n_pids; i++)
-                                        if (r->match->pids[i] == t->pid)
-                                                *ret_order = i;
+                                *ret_order = pid_index(r->match, t);
                         return (int) k;
                 }
         }
@@ -247,13 +272,40 @@ static int missing_pids(const Snapshot *s, const Job *j, char ***messages) {
         for (size_t k = 0; k < j->n_ranks; k++) {
                 const Match *m = j->ranks[k].match;
 
-                for (size_t i = 0; m && i < m->n_pids; i++)
-                        if (!snapshot_task(s, m->pids[i])) {
-                                int r = strv_extendf(messages, "Job %s: no process with pid %d", j->name, m->pids[i]);
-                                if (r < 0)
-                                        return r;
-                        }
+                for (size_t i = 0; m && i < m->n_pids; i++) {
+                        const Task *t = snapshot_task(s, m->pids[i]);
+                        int r = 0;
+
+                        if (!t)
+                                r = strv_extendf(messages, "Job %s: no process with pid %d", j->name, m->pids[i]);
+                        else if (pid_index(m, t) == m->n_pids)
+                                r = strv_extendf(messages, "Job %s: pid %d is another process now", j->name,
+                                                 m->pids[i]);
+                        if (r < 0)
+                                return r;
+                }
         }
+        return 0;
+}
+
+/* A process goes to one job; another that would match it is told. */
+static int tell_claims(const Snapshot *s, const Job *const *jobs, size_t n_jobs, const Fit *fits, char ***messages) {
+        for (size_t a = 0; a < n_jobs; a++)
+                for (size_t b = 0; b < n_jobs; b++) {
+                        unsigned n = 0;
+                        size_t order;
+                        int r = 0;
+
+                        for (size_t i = 0; a != b && i < s->n_tasks; i++)
+                                n += fits[i].job == (int) a && fits[i].section >= 0 &&
+                                     section_of(jobs[b], s->tasks + i, &order) >= 0;
+                        if (n > 0)
+                                r = strv_extendf(messages, "Job %s: %u process%s that it matches belong%s to job %s",
+                                                 jobs[b]->name, n, n == 1 ? "" : "es", n == 1 ? "s" : "",
+                                                 jobs[a]->name);
+                        if (r < 0)
+                                return r;
+                }
         return 0;
 }
 
@@ -320,6 +372,7 @@ int ranks_match(const Snapshot *s, const Job *const *jobs, size_t n_jobs, RankLi
                 }
         }
         drop_relatives(s, fits);
+        r = tell_claims(s, jobs, n_jobs, fits, &l.messages);
         for (size_t i = 0; i < s->n_tasks; i++)
                 if (fits[i].job >= 0 && fits[i].section >= 0)
                         fits[n++] = fits[i];

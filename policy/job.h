@@ -16,6 +16,8 @@ typedef struct Match {
         MatchKind kind;
         char *pattern; /* glob (fnmatch); for MATCH_PID NULL */
         pid_t *pids;   /* for MATCH_PID, in the order given: it is the order of the ranks */
+        uint64_t *
+                start_times; /* of those pids, once job_bind() has seen them, else 0: a pid alone may be another's later */
         size_t n_pids;
 } Match;
 
@@ -62,6 +64,8 @@ unsigned job_count(const Job *j, const unsigned *matched);
  * and the description do not go together (message). Rank = tp + TP*(dp + DP*pp). */
 int job_traffic(const Job *j, unsigned n, double **ret, char **ret_message);
 bool match_task(const Match *m, const Task *t);
+/* Binds the pids of Match=pid: to the processes that the snapshot shows under them now; bound ones stay as they are. */
+int job_bind(Job *j, const Snapshot *s);
 
 /* A rank to be placed: one row of the decision. */
 typedef struct Rank {

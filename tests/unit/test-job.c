@@ -158,6 +158,30 @@ static void families(void **state) {
         rank_list_done(&l);
 }
 
+/* The pid was bound at apply; the process under it later is a stranger. */
+static void a_reused_pid_is_nobodys(void **state) {
+        _cleanup_(snapshot_freep) Snapshot *s = fixture_snapshot(&small);
+        _cleanup_(job_freep) Job *j = fixture_job("a", 2, 0, NULL, 0);
+        const Job *jobs[] = { j };
+        RankList l;
+
+        fixture_task(s, 5, "0-7", "0-7");
+        add_match(j, MATCH_PID, "5,6");
+        assert_int_equal(job_bind(j, s), 0);
+        assert_int_equal(ranks_match(s, jobs, 1, &l), 0);
+        assert_task(&l, 0, 5);
+        rank_list_done(&l);
+
+        s->tasks[0].start_time++;
+        fixture_task(s, 6, "0-7", "0-7"); /* was not there yet: may still come */
+        assert_int_equal(job_bind(j, s), 0);
+        assert_int_equal(ranks_match(s, jobs, 1, &l), 0);
+        assert_task(&l, 0, 6);
+        assert_task(&l, 1, 0);
+        assert_string_equal(l.messages[0], "Job a: pid 5 is another process now");
+        rank_list_done(&l);
+}
+
 static void unit_names_keep_their_backslashes(void **state) {
         _cleanup_(snapshot_freep) Snapshot *s = fixture_snapshot(&small);
         Match m = { .kind = MATCH_UNIT, .pattern = (char *) "llm\\x2dserve*.service" };
@@ -199,6 +223,7 @@ static void the_higher_priority_has_the_first_word(void **state) {
         assert_task(&l, 0, 0);
         assert_task(&l, 1, 9);
         assert_string_equal(l.ranks[1].name, "high/0");
+        assert_string_equal(l.messages[0], "Job low: 1 process that it matches belongs to job high");
         rank_list_done(&l);
 }
 
@@ -210,6 +235,7 @@ int main(void) {
                 cmocka_unit_test(order_of_ranks),
                 cmocka_unit_test(a_rank_that_is_missing_leaves_its_place),
                 cmocka_unit_test(families),
+                cmocka_unit_test(a_reused_pid_is_nobodys),
                 cmocka_unit_test(unit_names_keep_their_backslashes),
                 cmocka_unit_test(more_processes_than_ranks),
                 cmocka_unit_test(the_higher_priority_has_the_first_word),
