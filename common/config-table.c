@@ -231,16 +231,15 @@ static int fail_value(int r, const Ini *ini, const IniItem *i, const ConfigItem 
                 return r;
         range = config_range(item);
         if (r == -ERANGE)
-                return text_fail(-EBADMSG, ret_message, "%s:%u: %s=%.40s is out of range, allowed: %s", ini->label,
-                                 i->line, i->key, i->value, strempty(range));
+                return ini_fail(ret_message, ini, i->line, "%s=%.40s is out of range, allowed: %s", i->key, i->value,
+                                strempty(range));
         if (*i->value == '\0')
-                return text_fail(-EBADMSG, ret_message, "%s:%u: %s= has no value, allowed: %s", ini->label, i->line,
-                                 i->key, strempty(range));
-        return text_fail(-EBADMSG, ret_message, "%s:%u: %s=%.40s is not %s%s%s", ini->label, i->line, i->key, i->value,
-                         noun                        ? noun
-                         : item->type == CONFIG_ENUM ? "one of: "
-                                                     : "",
-                         noun ? ", allowed: " : "", strempty(range));
+                return ini_fail(ret_message, ini, i->line, "%s= has no value, allowed: %s", i->key, strempty(range));
+        return ini_fail(ret_message, ini, i->line, "%s=%.40s is not %s%s%s", i->key, i->value,
+                        noun                        ? noun
+                        : item->type == CONFIG_ENUM ? "one of: "
+                                                    : "",
+                        noun ? ", allowed: " : "", strempty(range));
 }
 
 static bool in_section(const ConfigItem *item, const char *section) {
@@ -270,8 +269,8 @@ static int fail_key(const Ini *ini, const IniSection *section, const IniItem *i,
                 if (in_section(c, section->type))
                         keys[n++] = c->key;
         known = join_words(keys, "");
-        return text_fail(-EBADMSG, ret_message, "%s:%u: [%s] has no key %s=, allowed: %s", ini->label, i->line,
-                         section->type, i->key, strempty(known));
+        return ini_fail(ret_message, ini, i->line, "[%s] has no key %s=, allowed: %s", section->type, i->key,
+                        strempty(known));
 }
 
 int config_section_fill(const Ini *ini, const IniSection *section, const ConfigItem *items, void *target,

@@ -34,8 +34,33 @@ typedef struct Scan {
         char **ret_message;
 } Scan;
 
-#define scan_fail(s, format, ...)                                                                                      \
-        text_fail(-EBADMSG, (s)->ret_message, "%s:%u: " format, (s)->ini->label, (s)->line, ##__VA_ARGS__)
+#define scan_fail(s, format, ...) ini_fail((s)->ret_message, (s)->ini, (s)->line, format, ##__VA_ARGS__)
+
+const IniSection *ini_find_section(const Ini *ini, const char *type) {
+        for (size_t i = 0; i < ini->n_sections; i++)
+                if (strcasecmp(ini->sections[i].type, type) == 0)
+                        return &ini->sections[i];
+        return NULL;
+}
+
+const IniItem *ini_find_item(const IniSection *section, const char *key) {
+        for (size_t i = 0; i < section->n_items; i++)
+                if (strcasecmp(section->items[i].key, key) == 0)
+                        return &section->items[i];
+        return NULL;
+}
+
+const char *ini_find_value(const IniSection *section, const char *key) {
+        const IniItem *item = ini_find_item(section, key);
+
+        return item ? item->value : NULL;
+}
+
+unsigned ini_item_line(const IniSection *section, const char *key) {
+        const IniItem *item = ini_find_item(section, key);
+
+        return item ? item->line : section->line;
+}
 
 Ini *ini_free(Ini *ini) {
         if (!ini)
@@ -321,8 +346,8 @@ static int check_items(const Ini *ini, const IniSection *section, char **ret_mes
                 }
         if (!bad)
                 return 0;
-        return text_fail(-EBADMSG, ret_message, "%s:%u: %s= is given twice in this section, first in line %u",
-                         ini->label, bad->line, bad->key, first->line);
+        return ini_fail(ret_message, ini, bad->line, "%s= is given twice in this section, first in line %u", bad->key,
+                        first->line);
 }
 
 static int section_name_compare(const IniSection *a, const IniSection *b) {
@@ -366,8 +391,8 @@ static int check_duplicates(const Ini *ini, char **ret_message) {
                 }
         if (!bad)
                 return 0;
-        return text_fail(-EBADMSG, ret_message, "%s:%u: section [%s%s%s] is there twice, first in line %u", ini->label,
-                         bad->line, bad->type, bad->args ? " " : "", bad->args ? bad->args[0] : "", first->line);
+        return ini_fail(ret_message, ini, bad->line, "section [%s%s%s] is there twice, first in line %u", bad->type,
+                        bad->args ? " " : "", bad->args ? bad->args[0] : "", first->line);
 }
 
 static int take_values(Ini *ini, const dictionary *d) {

@@ -41,6 +41,13 @@ typedef struct Ini {
 int ini_parse(const char *label, const char *text, size_t size, Ini **ret, char **ret_message);
 /* As above from a file; also -ENOENT, -EACCES, -EISDIR, -EBADFD (no regular file), -EFBIG, each with a sentence. */
 int ini_load(const char *path, Ini **ret, char **ret_message);
+const IniSection *ini_find_section(const Ini *ini, const char *type) _pure_;     /* the first; NULL: none */
+const IniItem *ini_find_item(const IniSection *section, const char *key) _pure_; /* NULL: none */
+const char *ini_find_value(const IniSection *section, const char *key) _pure_;   /* NULL: none */
+unsigned ini_item_line(const IniSection *section, const char *key) _pure_;       /* none: the section's line */
+/* Fails with "LABEL:LINE: …". */
+#define ini_fail(ret_message, ini, line_number, format, ...)                                                           \
+        text_fail(-EBADMSG, ret_message, "%s:%u: " format, (ini)->label, line_number, ##__VA_ARGS__)
 Ini *ini_free(Ini *ini);
 DEFINE_CLEANUP(Ini *, ini_free);
 

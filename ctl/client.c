@@ -136,50 +136,6 @@ int client_call_string(sd_bus *bus, const char *member, const char *arg, json_t 
         return client_call(bus, m, ret);
 }
 
-static const IniSection *job_section(const Ini *ini) {
-        for (size_t i = 0; i < ini->n_sections; i++)
-                if (strcasecmp(ini->sections[i].type, "Job") == 0)
-                        return &ini->sections[i];
-        return NULL;
-}
-
-static bool has_name(const IniSection *s) {
-        for (size_t i = 0; i < s->n_items; i++)
-                if (strcasecmp(s->items[i].key, "Name") == 0)
-                        return true;
-        return false;
-}
-
-/* A job without Name= is called like its file, which the daemon does not see: the name is put in. */
-char *client_job_text(const Job *job) {
-        _cleanup_(ini_freep) Ini *ini = NULL;
-        const IniSection *s;
-        const char *rest = job->text;
-        char *text;
-
-        if (ini_parse("job", job->text, strlen(job->text), &ini, NULL) < 0)
-                return strdup(job->text);
-        s = job_section(ini);
-        if (s && has_name(s))
-                return strdup(job->text);
-        for (unsigned line = 0; s && line < s->line && rest; line++) {
-                rest = strchr(rest, '\n');
-                rest = rest ? rest + 1 : NULL;
-        }
-        if (!s) /* no [Job] at all */
-                return asprintf(&text, "[Job]\nName=%s\n%s", job->name, job->text) < 0 ? NULL : text;
-        if (!rest) /* [Job] is the last line and has no end */
-                return asprintf(&text, "%s\nName=%s\n", job->text, job->name) < 0 ? NULL : text;
-        return asprintf(&text, "%.*sName=%s\n%s", (int) (rest - job->text), job->text, job->name, rest) < 0 ? NULL
-                                                                                                            : text;
-}
-
-static int append_job(sd_bus_message *m, const Job *job) {
-        _cleanup_free_ char *text = client_job_text(job);
-
-        return text ? sd_bus_message_append(m, "(ss)", text, strempty(job->matrix_text)) : -ENOMEM;
-}
-
 int client_append_options(sd_bus_message *m, const Options *o) {
         int r = sd_bus_message_open_container(m, 'a', "{sv}");
 
@@ -198,7 +154,7 @@ static int append_jobs(sd_bus_message *m, Job **jobs, size_t n, const Options *o
         int r = sd_bus_message_open_container(m, 'a', "(ss)");
 
         for (size_t i = 0; i < n && r >= 0; i++)
-                r = append_job(m, jobs[i]);
+                r = sd_bus_message_append(m, "(ss)", jobs[i]->text, strempty(jobs[i]->matrix_text));
         if (r >= 0)
                 r = sd_bus_message_close_container(m);
         return r < 0 ? r : client_append_options(m, o);

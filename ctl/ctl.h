@@ -74,7 +74,6 @@ int client_open(const Options *o, sd_bus **ret);
 int client_method(sd_bus *bus, const char *member, sd_bus_message **ret);               /* a call to fill */
 int client_call(sd_bus *bus, sd_bus_message *m, json_t **ret);                          /* its JSON answer */
 int client_call_string(sd_bus *bus, const char *member, const char *arg, json_t **ret); /* arg NULL: none */
-char *client_job_text(const Job *job);                                                  /* as it travels; NULL on OOM */
 int client_append_options(sd_bus_message *m, const Options *o);                         /* a{sv} */
 int client_plan(const Options *o, const char *member, char **files, int n, json_t **ret); /* Plan, Apply */
 int client_dump(const Options *o, char **ret, size_t *ret_size);                          /* the record, as text */

@@ -130,17 +130,14 @@ static int make_job(const Options *o, const char *command, Job **ret) {
 static int call_run(const Options *o, const Job *job, json_t **ret) {
         _cleanup_(sd_bus_flush_close_unrefp) sd_bus *bus = NULL;
         _cleanup_(sd_bus_message_unrefp) sd_bus_message *m = NULL;
-        _cleanup_free_ char *text = client_job_text(job);
         int r, q;
 
-        if (!text)
-                return log_oom(), EXIT_FAILED;
         r = client_open(o, &bus);
         if (r == EXIT_DONE)
                 r = client_method(bus, "Run", &m);
         if (r != EXIT_DONE)
                 return r;
-        q = sd_bus_message_append(m, "s", text);
+        q = sd_bus_message_append(m, "s", job->text);
         if (q >= 0)
                 q = client_append_options(m, o);
         if (q < 0) {

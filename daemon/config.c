@@ -166,27 +166,18 @@ typedef struct Loader {
         char **ret_message;
 } Loader;
 
-static const IniItem *find_item(const IniSection *section, const char *key) {
-        for (size_t i = 0; i < section->n_items; i++)
-                if (strcasecmp(section->items[i].key, key) == 0)
-                        return &section->items[i];
-        return NULL;
-}
-
-#define item_fail(l, ini, item, format, ...)                                                                           \
-        text_fail(-EBADMSG, (l)->ret_message, "%s:%u: " format, (ini)->label, (item)->line, ##__VA_ARGS__)
-
 static int check_log_level(Loader *l, const Ini *ini, const IniItem *item) {
         if (log_level_from_string(item->value) >= 0)
                 return 0;
-        return item_fail(l, ini, item, "LogLevel=%.40s is not one of: emerg alert crit err warning notice info debug",
-                         item->value);
+        return ini_fail(l->ret_message, ini, item->line,
+                        "LogLevel=%.40s is not one of: emerg alert crit err warning notice info debug", item->value);
 }
 
 static int check_solver(Loader *l, const Ini *ini, const IniItem *item) {
         if (solver_by_name(item->value))
                 return 0;
-        return item_fail(l, ini, item, "Solver=%.40s is not one of: auto greedy sa exact", item->value);
+        return ini_fail(l->ret_message, ini, item->line, "Solver=%.40s is not one of: auto greedy sa exact",
+                        item->value);
 }
 
 static int check_pci_ids(Loader *l, const Ini *ini, const IniItem *item) {
@@ -197,7 +188,7 @@ static int check_pci_ids(Loader *l, const Ini *ini, const IniItem *item) {
         for (char **id = l->config->pci_ids; id && *id && r >= 0; id++)
                 r = device_text_add_pci_id(&scratch, *id, &why);
         device_text_done(&scratch);
-        return r == -EBADMSG ? item_fail(l, ini, item, "PCIIds: %s", strempty(why)) : r;
+        return r == -EBADMSG ? ini_fail(l->ret_message, ini, item->line, "PCIIds: %s", strempty(why)) : r;
 }
 
 /* What the bounds of the table cannot say. */
@@ -213,7 +204,7 @@ static int check_section(Loader *l, const Ini *ini, const IniSection *section) {
         int r = 0;
 
         for (size_t i = 0; i < ELEMENTSOF(checks) && r >= 0; i++) {
-                const IniItem *item = find_item(section, checks[i].key);
+                const IniItem *item = ini_find_item(section, checks[i].key);
 
                 if (item && strcasecmp(section->type, checks[i].section) == 0)
                         r = checks[i].check(l, ini, item);
@@ -229,13 +220,14 @@ static int load_section(Loader *l, const Ini *ini, const IniSection *section) {
         for (size_t i = 0; i < ELEMENTSOF(sections); i++)
                 if (strcasecmp(section->type, sections[i]) == 0) {
                         if (section->args)
-                                return item_fail(l, ini, section, "[%s] takes no name", section->type);
+                                return ini_fail(l->ret_message, ini, section->line, "[%s] takes no name",
+                                                section->type);
                         r = config_section_fill(ini, section, l->table->items, l->config, l->ret_message);
                         return r < 0 ? r : check_section(l, ini, section);
                 }
-        return item_fail(l, ini, section,
-                         "[%s] is not known, allowed: Daemon, Tasks, Devices, Placement, Solver, Weights, Device, Link",
-                         section->type);
+        return ini_fail(l->ret_message, ini, section->line,
+                        "[%s] is not known, allowed: Daemon, Tasks, Devices, Placement, Solver, Weights, Device, Link",
+                        section->type);
 }
 
 static int load_file(Loader *l, const char *path) {

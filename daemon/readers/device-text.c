@@ -156,20 +156,6 @@ bool pci_same(const char *a, const char *b) {
         return pci_parse(a, &x) >= 0 && pci_parse(b, &y) >= 0 && pci_compare(x, y) == 0;
 }
 
-unsigned section_item_line(const IniSection *section, const char *key) {
-        for (size_t i = 0; i < section->n_items; i++)
-                if (strcasecmp(section->items[i].key, key) == 0)
-                        return section->items[i].line;
-        return section->line;
-}
-
-static const char *item_value(const IniSection *section, const char *key) {
-        for (size_t i = 0; i < section->n_items; i++)
-                if (strcasecmp(section->items[i].key, key) == 0)
-                        return section->items[i].value;
-        return NULL;
-}
-
 int device_row_fill(const Ini *ini, const IniSection *s, DeviceRow *row, char **ret_message) {
         *row = (DeviceRow){ .node = NODE_NOT_GIVEN, .temperature = NAN, .power = NAN, .price = NAN };
         return config_section_fill(ini, s, device_items, row, ret_message);
@@ -184,24 +170,24 @@ static int check_row(const Ini *ini, const IniSection *s, const DeviceRow *row, 
         PciAddress a;
 
         if (row->kind && !name_is_valid(row->kind))
-                return section_fail(ret_message, ini, section_item_line(s, "Kind"), "Kind=%.70s: a kind is " NAME_RULE,
-                                    row->kind);
+                return ini_fail(ret_message, ini, ini_item_line(s, "Kind"), "Kind=%.70s: a kind is " NAME_RULE,
+                                row->kind);
         if (row->pci && pci_parse(row->pci, &a) < 0)
-                return section_fail(ret_message, ini, section_item_line(s, "PCI"),
-                                    "PCI=%.40s is no PCI address, which looks like 0000:c1:00.0", row->pci);
+                return ini_fail(ret_message, ini, ini_item_line(s, "PCI"),
+                                "PCI=%.40s is no PCI address, which looks like 0000:c1:00.0", row->pci);
         if (!row->kind && !row->pci)
-                return section_fail(ret_message, ini, s->line,
-                                    "[Device %s] needs Kind=, or PCI= of a known accelerator", s->args[0]);
+                return ini_fail(ret_message, ini, s->line, "[Device %s] needs Kind=, or PCI= of a known accelerator",
+                                s->args[0]);
         for (char **n = row->nodes; n && *n; n++)
                 if (**n != '/')
-                        return section_fail(ret_message, ini, section_item_line(s, "Nodes"),
-                                            "Nodes: %.70s is not an absolute path", *n);
+                        return ini_fail(ret_message, ini, ini_item_line(s, "Nodes"),
+                                        "Nodes: %.70s is not an absolute path", *n);
         return 0;
 }
 
 /* Same name or address as an earlier device of the same or an earlier file. */
 static int check_device_unique(const DeviceText *d, const Ini *ini, const IniSection *s, char **ret_message) {
-        const char *pci = item_value(s, "PCI");
+        const char *pci = ini_find_value(s, "PCI");
         unsigned n = 0;
 
         for (size_t f = 0; f <= d->n_files; f++) {
@@ -216,17 +202,16 @@ static int check_device_unique(const DeviceText *d, const Ini *ini, const IniSec
                         if (!section_is_device(o))
                                 continue;
                         if (++n >= DEVICES_MAX)
-                                return section_fail(ret_message, ini, s->line, "more than %u devices are described",
-                                                    DEVICES_MAX);
+                                return ini_fail(ret_message, ini, s->line, "more than %u devices are described",
+                                                DEVICES_MAX);
                         if (streq(o->args[0], s->args[0]))
-                                return section_fail(ret_message, ini, s->line,
-                                                    "device %s is described already in %s:%u", s->args[0], other->label,
-                                                    o->line);
-                        p = item_value(o, "PCI");
+                                return ini_fail(ret_message, ini, s->line, "device %s is described already in %s:%u",
+                                                s->args[0], other->label, o->line);
+                        p = ini_find_value(o, "PCI");
                         if (pci && p && pci_same(pci, p))
-                                return section_fail(ret_message, ini, section_item_line(s, "PCI"),
-                                                    "PCI=%s is device %s already, in %s:%u", pci, o->args[0],
-                                                    other->label, o->line);
+                                return ini_fail(ret_message, ini, ini_item_line(s, "PCI"),
+                                                "PCI=%s is device %s already, in %s:%u", pci, o->args[0], other->label,
+                                                o->line);
                 }
         }
         return 0;
@@ -237,10 +222,10 @@ static int check_device(const DeviceText *d, const Ini *ini, const IniSection *s
         int r;
 
         if (!s->args || s->args[1])
-                return section_fail(ret_message, ini, s->line, "[Device NAME] takes one name");
+                return ini_fail(ret_message, ini, s->line, "[Device NAME] takes one name");
         if (!name_is_valid(s->args[0]) || streq(s->args[0], "none"))
-                return section_fail(ret_message, ini, s->line,
-                                    "[Device %.70s]: the name is " NAME_RULE ", and not \"none\"", s->args[0]);
+                return ini_fail(ret_message, ini, s->line,
+                                "[Device %.70s]: the name is " NAME_RULE ", and not \"none\"", s->args[0]);
         r = device_row_fill(ini, s, &row, ret_message);
         if (r >= 0)
                 r = check_row(ini, s, &row, ret_message);
@@ -257,15 +242,15 @@ static int check_link(const DeviceText *d, const Ini *ini, const IniSection *s, 
         int r;
 
         if (strv_length(s->args) != 2)
-                return section_fail(ret_message, ini, s->line, "[Link A B] takes the names of two devices");
+                return ini_fail(ret_message, ini, s->line, "[Link A B] takes the names of two devices");
         if (streq(s->args[0], s->args[1]))
-                return section_fail(ret_message, ini, s->line, "[Link %s %s] joins a device with itself", s->args[0],
-                                    s->args[1]);
+                return ini_fail(ret_message, ini, s->line, "[Link %s %s] joins a device with itself", s->args[0],
+                                s->args[1]);
         r = link_row_fill(ini, s, &row, ret_message);
         if (r < 0)
                 return r;
         if (row.type < 0)
-                return section_fail(ret_message, ini, s->line, "[Link %s %s] needs Type=", s->args[0], s->args[1]);
+                return ini_fail(ret_message, ini, s->line, "[Link %s %s] needs Type=", s->args[0], s->args[1]);
         for (size_t f = 0; f <= d->n_files; f++) {
                 const Ini *other = f < d->n_files ? d->files[f] : ini;
 
@@ -275,9 +260,9 @@ static int check_link(const DeviceText *d, const Ini *ini, const IniSection *s, 
                         if (o == s)
                                 return 0;
                         if (section_is_link(o) && same_pair(o->args, s->args))
-                                return section_fail(ret_message, ini, s->line,
-                                                    "the link of %s and %s is described already in %s:%u", s->args[0],
-                                                    s->args[1], other->label, o->line);
+                                return ini_fail(ret_message, ini, s->line,
+                                                "the link of %s and %s is described already in %s:%u", s->args[0],
+                                                s->args[1], other->label, o->line);
                 }
         }
         return 0;
@@ -295,8 +280,8 @@ int device_text_add(DeviceText *d, Ini *ini, bool others_allowed, char **ret_mes
                 else if (section_is_link(s))
                         r = check_link(d, ini, s, ret_message);
                 else if (!others_allowed)
-                        r = section_fail(ret_message, ini, s->line,
-                                         "[%s] is not known in a device description, allowed: Device, Link", s->type);
+                        r = ini_fail(ret_message, ini, s->line,
+                                     "[%s] is not known in a device description, allowed: Device, Link", s->type);
                 else
                         r = 0;
                 if (r < 0)

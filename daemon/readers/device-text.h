@@ -34,9 +34,5 @@ const char *pci_kind_prefix(const char *kind); /* "npu"; the kind itself where t
 
 bool section_is_device(const IniSection *s);
 bool section_is_link(const IniSection *s);
-unsigned section_item_line(const IniSection *section, const char *key); /* the section's line when it has no such key */
 int device_row_fill(const Ini *ini, const IniSection *s, DeviceRow *row, char **ret_message);
 int link_row_fill(const Ini *ini, const IniSection *s, LinkRow *row, char **ret_message);
-
-#define section_fail(ret_message, ini, line, format, ...)                                                              \
-        text_fail(-EBADMSG, ret_message, "%s:%u: " format, (ini)->label, line, ##__VA_ARGS__)

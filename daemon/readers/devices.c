@@ -147,10 +147,10 @@ static int set_node(const DeviceReader *r, Device *d, const Described *e) {
                 return 0;
         d->node = e->row.node == NODE_UNKNOWN ? TOPOLOGY_NONE : topology_node_by_os(t, (unsigned) e->row.node);
         if (e->row.node != NODE_UNKNOWN && d->node == TOPOLOGY_NONE)
-                return section_fail(r->ret_message, e->ini, section_item_line(e->section, "NUMANode"),
-                                    "NUMANode=%d: %s has no such node, it has %u from %u to %u", e->row.node,
-                                    t->source ? t->source : "the machine", t->n_nodes, t->n_nodes ? t->nodes[0].os : 0,
-                                    t->n_nodes ? t->nodes[t->n_nodes - 1].os : 0);
+                return ini_fail(r->ret_message, e->ini, ini_item_line(e->section, "NUMANode"),
+                                "NUMANode=%d: %s has no such node, it has %u from %u to %u", e->row.node,
+                                t->source ? t->source : "the machine", t->n_nodes, t->n_nodes ? t->nodes[0].os : 0,
+                                t->n_nodes ? t->nodes[t->n_nodes - 1].os : 0);
         return 0;
 }
 
@@ -172,8 +172,8 @@ static int refine(const DeviceReader *r, Device *d, Described *e) {
                 }
         }
         if (!d->kind)
-                return section_fail(r->ret_message, e->ini, e->section->line,
-                                    "[Device %s] needs Kind=: no known accelerator is at PCI=%s", d->name, row->pci);
+                return ini_fail(r->ret_message, e->ini, e->section->line,
+                                "[Device %s] needs Kind=: no known accelerator is at PCI=%s", d->name, row->pci);
         d->memory = row->memory;
         d->temperature = row->temperature;
         d->power = row->power;
@@ -257,9 +257,9 @@ static int add_link(DeviceReader *r, const Ini *ini, const IniSection *s) {
 
         for (unsigned i = 0; i < 2; i++)
                 if (!snapshot_device(r->s, s->args[i], &ends[i]))
-                        return section_fail(r->ret_message, ini, s->line,
-                                            "[Link %s %s]: no device %s is described or found on this machine",
-                                            s->args[0], s->args[1], s->args[i]);
+                        return ini_fail(r->ret_message, ini, s->line,
+                                        "[Link %s %s]: no device %s is described or found on this machine", s->args[0],
+                                        s->args[1], s->args[i]);
         k = link_row_fill(ini, s, &row, r->ret_message);
         if (k < 0)
                 return k;

@@ -84,15 +84,7 @@ typedef struct JobReader {
         char **ret_message;
 } JobReader;
 
-#define reader_fail(r, line, format, ...)                                                                              \
-        text_fail(-EBADMSG, (r)->ret_message, "%s:%u: " format, (r)->ini->label, line, ##__VA_ARGS__)
-
-static unsigned item_line(const IniSection *section, const char *key) {
-        for (size_t i = 0; i < section->n_items; i++)
-                if (strcasecmp(section->items[i].key, key) == 0)
-                        return section->items[i].line;
-        return 0;
-}
+#define reader_fail(r, line, format, ...) ini_fail((r)->ret_message, (r)->ini, line, format, ##__VA_ARGS__)
 
 /* One device kind with its number: "ascend:2". */
 static int parse_kind(JobReader *r, unsigned line, const char *word, Ranks *ranks) {
@@ -216,14 +208,14 @@ static int check_ranks(JobReader *r, const IniSection *section, const RanksText 
         ranks->memory = t->memory;
         ranks->line = section->line;
         if (t->cpus > 0 && t->min_cpus > t->cpus)
-                return reader_fail(r, item_line(section, "MinCPUs"), "MinCPUs=%u is more than CPUs=%u", t->min_cpus,
+                return reader_fail(r, ini_item_line(section, "MinCPUs"), "MinCPUs=%u is more than CPUs=%u", t->min_cpus,
                                    t->cpus);
         if (t->device) {
-                k = parse_device(r, item_line(section, "Device"), t->device, ranks);
+                k = parse_device(r, ini_item_line(section, "Device"), t->device, ranks);
                 if (k < 0)
                         return k;
         }
-        return t->match ? parse_match(r, item_line(section, "Match"), t->match, ranks) : 0;
+        return t->match ? parse_match(r, ini_item_line(section, "Match"), t->match, ranks) : 0;
 }
 
 static int read_ranks(JobReader *r, const IniSection *section) {
@@ -369,8 +361,9 @@ static int read_matrix(JobReader *r, unsigned line, const char *name) {
 }
 
 static int fill_traffic(JobReader *r, const IniSection *section, const TrafficText *t) {
-        bool bytes = item_line(section, "TPBytes") || item_line(section, "PPBytes") || item_line(section, "DPBytes");
-        bool ring = item_line(section, "Ring"), parallel = bytes || t->tp || t->pp || t->dp;
+        bool bytes = ini_find_item(section, "TPBytes") || ini_find_item(section, "PPBytes") ||
+                     ini_find_item(section, "DPBytes");
+        bool ring = ini_find_item(section, "Ring"), parallel = bytes || t->tp || t->pp || t->dp;
         const double *b = bytes ? t->bytes : default_bytes;
         Traffic *traffic = &r->job->traffic;
 
@@ -379,7 +372,7 @@ static int fill_traffic(JobReader *r, const IniSection *section, const TrafficTe
                                    "[Traffic] takes exactly one of Matrix=, Ring=, or TP= with PP= and DP=");
         if (t->matrix) {
                 traffic->kind = TRAFFIC_MATRIX;
-                return read_matrix(r, item_line(section, "Matrix"), t->matrix);
+                return read_matrix(r, ini_item_line(section, "Matrix"), t->matrix);
         }
         traffic->kind = ring ? TRAFFIC_RING : TRAFFIC_PARALLEL;
         traffic->ring = t->ring;
@@ -420,17 +413,10 @@ static int read_section(JobReader *r, const IniSection *section) {
         return config_section_fill(r->ini, section, job_items, r->job, r->ret_message);
 }
 
-static const IniSection *find_section(const Ini *ini, const char *type) {
-        for (size_t i = 0; i < ini->n_sections; i++)
-                if (strcasecmp(ini->sections[i].type, type) == 0)
-                        return &ini->sections[i];
-        return NULL;
-}
-
 /* Counts that do not fit each other; what depends on how many processes match is found out when they are matched. */
 static int check_counts(JobReader *r) {
         const Traffic *t = &r->job->traffic;
-        const IniSection *traffic = find_section(r->ini, "Traffic");
+        const IniSection *traffic = ini_find_section(r->ini, "Traffic");
         unsigned n = job_count(r->job, NULL);
         uint64_t product = (uint64_t) t->tp * t->pp * t->dp;
 
@@ -454,13 +440,13 @@ static int check_counts(JobReader *r) {
 }
 
 static int set_name(JobReader *r) {
-        const IniSection *section = find_section(r->ini, "Job");
+        const IniSection *section = ini_find_section(r->ini, "Job");
         const char *slash = strrchr(r->ini->label, '/'), *base = slash ? slash + 1 : r->ini->label;
         size_t n = strlen(base);
 
         if (r->job->name) {
                 if (!name_is_valid(r->job->name))
-                        return reader_fail(r, item_line(section, "Name"), "Name=%.70s: a job's name is " NAME_RULE,
+                        return reader_fail(r, ini_item_line(section, "Name"), "Name=%.70s: a job's name is " NAME_RULE,
                                            r->job->name);
                 return 0;
         }
@@ -479,11 +465,11 @@ static int set_name(JobReader *r) {
 
 /* The text as given, plus Name= where it has none: right below [Job], or in a [Job] section at the end. */
 static int set_text(JobReader *r, const char *text, size_t size) {
-        const IniSection *section = find_section(r->ini, "Job");
+        const IniSection *section = ini_find_section(r->ini, "Job");
         size_t at = size;
         int k;
 
-        if (section && item_line(section, "Name")) {
+        if (section && ini_find_item(section, "Name")) {
                 r->job->text = strndup(text, size);
                 return r->job->text ? 0 : -ENOMEM;
         }

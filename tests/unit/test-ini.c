@@ -39,6 +39,24 @@ static void test_structure(void **state) {
         assert_int_equal(ini->sections[3].items[0].line, 10);
 }
 
+static void test_find(void **state) {
+        _cleanup_(ini_freep) Ini *ini = parse("[Job]\nName=a\n\n[ranks x]\nCount=2\n[Ranks y]\n");
+        _cleanup_free_ char *message = NULL;
+        const IniSection *s = ini_find_section(ini, "Ranks");
+
+        assert_non_null(s);
+        assert_string_equal(s->args[0], "x"); /* the first of them, in whatever case */
+        assert_null(ini_find_section(ini, "Traffic"));
+        assert_int_equal(ini_find_item(s, "count")->line, 5);
+        assert_null(ini_find_item(s, "Name")); /* in another section */
+        assert_string_equal(ini_find_value(s, "Count"), "2");
+        assert_null(ini_find_value(s, "CPUs"));
+        assert_int_equal(ini_item_line(s, "Count"), 5);
+        assert_int_equal(ini_item_line(s, "CPUs"), 4);
+        assert_int_equal(ini_fail(&message, ini, s->line, "no %s", "good"), -EBADMSG);
+        assert_string_equal(message, "t:4: no good");
+}
+
 /* What iniparser alone would cut, fold, join or lose. */
 static void test_values(void **state) {
         static const char *const cases[][2] = {
@@ -303,9 +321,10 @@ static void test_table_bad(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_structure), cmocka_unit_test(test_values), cmocka_unit_test(test_bad),
-                cmocka_unit_test(test_nul),       cmocka_unit_test(test_limits), cmocka_unit_test(test_many),
-                cmocka_unit_test(test_load),      cmocka_unit_test(test_table),  cmocka_unit_test(test_table_bad),
+                cmocka_unit_test(test_structure), cmocka_unit_test(test_find), cmocka_unit_test(test_values),
+                cmocka_unit_test(test_bad),       cmocka_unit_test(test_nul),  cmocka_unit_test(test_limits),
+                cmocka_unit_test(test_many),      cmocka_unit_test(test_load), cmocka_unit_test(test_table),
+                cmocka_unit_test(test_table_bad),
         };
 
         return cmocka_run_group_tests_name("ini", tests, NULL, NULL);
