@@ -265,6 +265,26 @@ static int tell_memory(Decision *d) {
         return 0;
 }
 
+/* A device that is not well is used when the others cost more: said, so that nobody finds out from a failed step. */
+static int tell_health(Decision *d) {
+        for (size_t i = 0; i < d->n_chosen; i++) {
+                const Candidate *c = d->placement->candidates + d->chosen[i];
+
+                for (unsigned k = 0; c->kind == CANDIDATE_DEVICES && k < c->n_devices; k++) {
+                        const Device *dev = d->snapshot->devices + c->devices[k];
+                        int r;
+
+                        if (dev->health != HEALTH_ALARM && dev->health != HEALTH_CRITICAL)
+                                continue;
+                        r = strv_extendf(&d->plan->messages, "%s is on %s, whose health is %s",
+                                         d->plan->tasks[c->rank].name, dev->name, health_names[dev->health]);
+                        if (r < 0)
+                                return r;
+                }
+        }
+        return 0;
+}
+
 static int fill_plan(Decision *d) {
         Plan *plan = d->plan;
         int r;
@@ -287,6 +307,8 @@ static int fill_plan(Decision *d) {
                 r = bitset_copy(&plan->housekeeping, &d->placement->housekeeping);
         if (r >= 0)
                 r = take_messages(plan, d->placement->messages);
+        if (r >= 0)
+                r = tell_health(d);
         return r < 0 ? r : tell_memory(d);
 }
 

@@ -404,18 +404,32 @@ static int share_cpus(Packer *k) {
         return r < 0 ? r : 1;
 }
 
+static int named_housekeeping(Placement *p, const Bitset *cpus) {
+        _cleanup_(bitset_done) Bitset missing = BITSET_EMPTY;
+        _cleanup_free_ char *list = NULL;
+        int r;
+
+        r = bitset_copy(&p->housekeeping, cpus);
+        if (r >= 0)
+                r = bitset_copy(&missing, cpus);
+        if (r < 0)
+                return r;
+        bitset_and(&p->housekeeping, &p->snapshot->topology->allowed);
+        bitset_andnot(&missing, &p->snapshot->topology->allowed);
+        if (bitset_isempty(&missing))
+                return 0;
+        r = bitset_format(&missing, &list);
+        return r < 0 ? r : strv_extendf(&p->messages, "Housekeeping CPUs %s are not online and allowed here", list);
+}
+
 /* One core of each node, the lowest; a node is never left without a CPU for ranks. */
 int packer_housekeeping(Packer *k, const BlockParams *params) {
         Placement *p = k->p;
         const Topology *t = k->t;
         int cores = params->housekeeping_cores, r;
 
-        if (params->housekeeping && !bitset_isempty(params->housekeeping)) {
-                r = bitset_copy(&p->housekeeping, params->housekeeping);
-                if (r >= 0)
-                        bitset_and(&p->housekeeping, &t->allowed);
-                return r;
-        }
+        if (params->housekeeping && !bitset_isempty(params->housekeeping))
+                return named_housekeeping(p, params->housekeeping);
         if (cores < 0)
                 cores = bitset_weight(&t->allowed) < 8 ? 0 : 1;
         for (unsigned node = 0; node < t->n_nodes; node++) {

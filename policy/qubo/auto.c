@@ -15,8 +15,8 @@
 #define SHARE_PROBE 8U /* branch and bound, to see how far it gets */
 #define SHARE_PROOF 2U /* branch and bound, if it got far enough */
 
-/* Steps of some nanoseconds: some tenths of a second. */
-#define DEFAULT_STEPS 50000000U
+/* Steps of some nanoseconds: about a second, so that what exact proves soon is proved here too. */
+#define DEFAULT_STEPS 200000000U
 
 typedef struct Auto {
         const Frame *f;

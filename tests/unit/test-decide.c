@@ -116,6 +116,34 @@ static void a_failed_device_is_never_used(void **state) {
                 assert_string_not_equal(q->tasks[i].devices[0], "npu3");
 }
 
+static void an_alarm_comes_last_and_is_said(void **state) {
+        _cleanup_(snapshot_freep) Snapshot *s = kunpeng_snapshot();
+        _cleanup_(job_freep) Job *seven = fixture_job("train", 7, 0, "ascend", 1),
+                                 *eight = fixture_job("train", 8, 0, "ascend", 1);
+        _cleanup_(plan_freep) Plan *p = NULL, *q = NULL;
+
+        s->devices[2].health = HEALTH_ALARM;
+        p = assert_optimal(s, &seven, 1);
+        for (unsigned i = 0; i < 7; i++)
+                assert_string_not_equal(p->tasks[i].devices[0], "npu2");
+        q = assert_optimal(s, &eight, 1);
+        assert_message(q, "is on npu2, whose health is alarm");
+}
+
+static void housekeeping_that_is_not_there(void **state) {
+        _cleanup_(snapshot_freep) Snapshot *s = kunpeng_snapshot();
+        _cleanup_(job_freep) Job *j = fixture_job("train", 2, 0, NULL, 0);
+        _cleanup_(plan_freep) Plan *p = NULL;
+        DecideParams params;
+
+        decide_params_default(&params);
+        assert_int_equal(bitset_parse("3,200-201", &params.housekeeping), 0);
+        assert_int_equal(decide(s, (const Job *const *) &j, 1, &params, &p, NULL), 0);
+        assert_set(&p->housekeeping, "3");
+        assert_message(p, "Housekeeping CPUs 200-201 are not online and allowed here");
+        bitset_done(&params.housekeeping);
+}
+
 static void a_hot_device_comes_last(void **state) {
         _cleanup_(snapshot_freep) Snapshot *s = kunpeng_snapshot();
         _cleanup_(job_freep) Job *j = fixture_job("train", 7, 0, "ascend", 1);
@@ -419,6 +447,8 @@ int main(void) {
                 cmocka_unit_test(tp_groups_stay_in_a_socket),
                 cmocka_unit_test(a_node_mostly_taken_away),
                 cmocka_unit_test(a_failed_device_is_never_used),
+                cmocka_unit_test(an_alarm_comes_last_and_is_said),
+                cmocka_unit_test(housekeeping_that_is_not_there),
                 cmocka_unit_test(a_hot_device_comes_last),
                 cmocka_unit_test(a_foreign_task_keeps_its_cpus_and_device),
                 cmocka_unit_test(unknown_places_are_neutral),
