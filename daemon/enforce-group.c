@@ -7,6 +7,8 @@
  *
  * Only processes that sit in nobody's group are moved: in the root, in a session's or user's scope, or in ours. The old
  * path is noted before the move; all members go back there (children started since too). Memory nodes are left wide.
+ * Where the root did not hand the cpuset controller down before us, it is told to stop when our slice has gone and nobody
+ * else has set a cpuset by then.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -122,7 +124,7 @@ static int group_mkdir(Enforcer *e, Transaction *t, const char *job, const char 
                 return 0;
         r = transaction_begin(t);
         if (r >= 0)
-                r = undo_note_dir(e->undo, t->id, job, dir);
+                r = undo_note_dir(e->undo, t->id, job, dir, NULL);
         if (r < 0)
                 return r;
         if (mkdir(dir, 0755) == 0)
@@ -140,11 +142,73 @@ static int slice_fill_v1(const char *mount, const char *slice, Outcome *o) {
         return r < 0 ? r : group_copy(mount, "cpuset.cpus", slice, "cpuset.cpus", o);
 }
 
-/* Unified: the controller must be handed down from the root to our slice, and by it to our groups. */
-static int slice_fill_unified(const char *mount, const char *slice, Outcome *o) {
-        int r = group_write(mount, "cgroup.subtree_control", "+cpuset", o);
+static bool hands_down(const char *dir, const char *controller) {
+        _cleanup_free_ char *path = path_join(dir, "cgroup.subtree_control"), *line = NULL;
+        char *save = NULL;
 
-        return r < 0 ? r : group_write(slice, "cgroup.subtree_control", "+cpuset", o);
+        if (!path || read_line_at(AT_FDCWD, path, &line) < 0)
+                return false;
+        for (char *s = strtok_r(line, " ", &save); s; s = strtok_r(NULL, " ", &save))
+                if (streq(s, controller))
+                        return true;
+        return false;
+}
+
+/* Unified: the controller must be handed down from the root to our slice, and by it to our groups. -EUCLEAN: could not,
+ * said so; else the journal's error. */
+static int slice_fill_unified(Enforcer *e, Transaction *t, const char *job, const char *mount, const char *slice,
+                              Outcome *o) {
+        int r = 0;
+
+        if (!hands_down(mount, "cpuset")) {
+                r = transaction_begin(t);
+                if (r >= 0)
+                        r = undo_note_dir(e->undo, t->id, job, mount, "cpuset");
+                if (r < 0)
+                        return r;
+                r = group_write(mount, "cgroup.subtree_control", "+cpuset", o);
+        }
+        if (r >= 0)
+                r = group_write(slice, "cgroup.subtree_control", "+cpuset", o);
+        return r < 0 ? -EUCLEAN : 0;
+}
+
+static bool has_text(const char *dir, const char *file) {
+        _cleanup_free_ char *path = path_join(dir, file), *line = NULL;
+
+        return path && read_line_at(AT_FDCWD, path, &line) >= 0 && *line;
+}
+
+/* Does a group right below use what this one hands down? */
+static bool control_used(const char *mount, const char *controller) {
+        DIR *d = opendir(mount);
+        struct dirent *de;
+        bool used = !d;
+
+        while (!used && (de = readdir(d))) {
+                _cleanup_free_ char *dir = de->d_name[0] == '.' ? NULL : path_join(mount, de->d_name);
+
+                used = dir && (has_text(dir, "cpuset.cpus") || has_text(dir, "cpuset.mems") ||
+                               hands_down(dir, controller));
+        }
+        if (d)
+                (void) closedir(d);
+        return used;
+}
+
+int control_release(const UndoEntry *entry) {
+        _cleanup_free_ char *path = path_join(entry->new_path, "cgroup.subtree_control"),
+                            *slice = path_join(entry->new_path, SLICE), *text = NULL;
+
+        if (!path || !slice || asprintf(&text, "-%s", entry->controller) < 0) {
+                text = NULL;
+                return -ENOMEM;
+        }
+        if (access(slice, F_OK) == 0)
+                return -EBUSY;
+        if (!control_used(entry->new_path, entry->controller)) /* else it is theirs by now */
+                (void) write_file_at(AT_FDCWD, path, text);
+        return 0;
 }
 
 static int move_pid(const char *dir, pid_t pid, Outcome *o) {
@@ -163,12 +227,13 @@ static int note_move(Enforcer *e, Transaction *t, const char *job, Process p, co
         return r < 0 ? r : undo_note_cgroup(e->undo, t->id, job, p, controller, old, new);
 }
 
-static int plain_fill(const char *mount, const char *slice, const char *dir, bool v1, const char *cpus, Outcome *o) {
-        int r = v1 ? slice_fill_v1(mount, slice, o) : slice_fill_unified(mount, slice, o);
+/* 0 or -EUCLEAN */
+static int fill_v1(const char *mount, const char *slice, const char *dir, Outcome *o) {
+        int r = slice_fill_v1(mount, slice, o);
 
-        if (r >= 0 && v1)
+        if (r >= 0)
                 r = group_copy(slice, "cpuset.mems", dir, "cpuset.mems", o);
-        return r < 0 ? r : group_write(dir, "cpuset.cpus", cpus, o);
+        return r < 0 ? -EUCLEAN : 0;
 }
 
 static int plain_enter(Enforcer *e, Transaction *t, const char *job, Process p, const Bitset *cpus, char **ret_group,
@@ -193,8 +258,11 @@ static int plain_enter(Enforcer *e, Transaction *t, const char *job, Process p, 
                 r = group_mkdir(e, t, job, dir, o);
         if (r < 0)
                 return r;
-        if (plain_fill(mount, slice, dir, v1, text, o) < 0)
-                return -EUCLEAN;
+        r = v1 ? fill_v1(mount, slice, dir, o) : slice_fill_unified(e, t, job, mount, slice, o);
+        if (r >= 0 && group_write(dir, "cpuset.cpus", text, o) < 0)
+                r = -EUCLEAN;
+        if (r < 0)
+                return r;
         r = note_move(e, t, job, p, controller, group);
         if (r < 0)
                 return r;
@@ -204,7 +272,7 @@ static int plain_enter(Enforcer *e, Transaction *t, const char *job, Process p, 
                 return -EUCLEAN;
         }
         *ret_group = TAKE_PTR(group);
-        return outcome_add_path(o, CHANGE_DONE, job, p, dir, cpus, 0);
+        return outcome_add_path(o, CHANGE_DONE, job, p, dir, NULL, cpus);
 }
 
 /* What the kernel says after systemd was asked, whatever systemd said: the note must be of where the process is. */
@@ -254,7 +322,7 @@ static int scope_enter(Enforcer *e, Transaction *t, const char *job, Process p, 
                 return -EUCLEAN;
         }
         *ret_group = TAKE_PTR(group);
-        return outcome_add_path(o, CHANGE_DONE, job, p, *ret_group, cpus, 0);
+        return outcome_add_path(o, CHANGE_DONE, job, p, *ret_group, NULL, cpus);
 }
 
 static bool entered(const Enforcer *e, Process p, char **ret_group) {
@@ -277,8 +345,8 @@ int group_enter(Enforcer *e, Transaction *t, const char *job, Process p, const B
         int r = 0;
 
         if (entered(e, p, ret_group)) {
-                r = group_set_cpus(e, p, cpus, o);
-                return !*ret_group ? -ENOMEM : r < 0 ? -EUCLEAN : 0;
+                r = group_set_cpus(e, t, p, cpus, o);
+                return !*ret_group ? -ENOMEM : r < 0 ? r : 0;
         }
         if (booted) {
                 r = scope_enter(e, t, job, p, cpus, ret_group, o);
@@ -295,59 +363,89 @@ int group_enter(Enforcer *e, Transaction *t, const char *job, Process p, const B
         return plain_enter(e, t, job, p, cpus, ret_group, o);
 }
 
-static int plain_set_cpus(const Enforcer *e, const UndoEntry *entry, const Bitset *cpus, Outcome *o) {
-        const char *mount = mount_of(e, entry->controller);
-        _cleanup_free_ char *dir = mount ? path_join(mount, entry->new_path + 1) : NULL, *path = NULL, *is = NULL,
-                            *text = NULL;
-        _cleanup_(bitset_done) Bitset now = BITSET_EMPTY;
-        int r;
-
-        if (!mount)
-                return 0;
-        path = dir ? path_join(dir, "cpuset.cpus") : NULL;
-        r = path ? bitset_format(cpus, &text) : -ENOMEM;
-        if (r < 0)
-                return r;
-        if (read_line_at(AT_FDCWD, path, &is) >= 0 && bitset_parse(is, &now) >= 0 && bitset_equal(&now, cpus))
-                return 0;
-        if (group_write(dir, "cpuset.cpus", text, o) < 0)
-                return 0; /* said so; the masks will say the rest */
-        r = outcome_add_path(o, CHANGE_DONE, entry->job, entry->process, path, cpus, 0);
-        return r < 0 ? r : 1;
-}
-
-static int unit_set_cpus(const UndoEntry *entry, const Bitset *cpus, Outcome *o) {
-        _cleanup_free_ char *message = NULL;
-        const char *unit = strrchr(entry->new_path, '/') + 1;
-        int r = scope_set_cpus(unit, cpus, &message);
-
-        if (r < 0)
-                return strv_extendf(&o->messages, "%s", message ? message : strerror(-r));
-        r = outcome_add_path(o, CHANGE_DONE, entry->job, entry->process, entry->new_path, cpus, 0);
-        return r < 0 ? r : 1;
-}
-
-/* A scope on the unified hierarchy is systemd's to write; its cpuset.cpus says whether there is anything to ask for. */
-static bool unit_has(const Enforcer *e, const UndoEntry *entry, const Bitset *cpus) {
-        _cleanup_free_ char *dir = path_join(e->cgroups->unified, entry->new_path + 1);
-        _cleanup_free_ char *path = dir ? path_join(dir, "cpuset.cpus") : NULL, *is = NULL;
-        _cleanup_(bitset_done) Bitset now = BITSET_EMPTY;
-
-        return path && read_line_at(AT_FDCWD, path, &is) >= 0 && bitset_parse(is, &now) >= 0 &&
-               bitset_equal(&now, cpus);
-}
-
-int group_set_cpus(Enforcer *e, Process p, const Bitset *cpus, Outcome *o) {
+/* The group of a process: NULL: it has none of ours, or one without CPUs of its own. */
+static const UndoEntry *cpus_entry(const Enforcer *e, Process p) {
         const UndoEntry *entry = undo_find_cgroup(e->undo, p, "cpuset");
 
-        if (entry)
-                return plain_set_cpus(e, entry, cpus, o);
-        entry = undo_find_cgroup(e->undo, p, "unified");
-        if (!entry || !e->cgroups->unified_cpuset)
-                return 0;
-        if (sd_booted() <= 0)
-                return plain_set_cpus(e, entry, cpus, o);
-        return unit_has(e, entry, cpus) ? 0 : unit_set_cpus(entry, cpus, o);
+        return entry ? entry : e->cgroups->unified_cpuset ? undo_find_cgroup(e->undo, p, "unified") : NULL;
+}
+
+/* A scope on the unified hierarchy is systemd's to write. */
+static bool is_unit(const UndoEntry *entry) {
+        return streq(entry->controller, "unified") && sd_booted() > 0;
+}
+
+/* Empty: none were set (unified). -ENOENT: not mounted any more, or gone. */
+static int cpus_read(const Enforcer *e, const UndoEntry *entry, char **ret_path, Bitset *ret) {
+        const char *mount = mount_of(e, entry->controller);
+        _cleanup_free_ char *dir = mount ? path_join(mount, entry->new_path + 1) : NULL;
+        _cleanup_free_ char *path = dir ? path_join(dir, "cpuset.cpus") : NULL, *is = NULL;
+        int r = !mount ? -ENOENT : !path ? -ENOMEM : read_line_at(AT_FDCWD, path, &is);
+
+        if (r >= 0 && *is)
+                r = bitset_parse(is, ret);
+        if (r < 0)
+                return r;
+        *ret_path = TAKE_PTR(path);
+        return 0;
+}
+
+/* 1 written, 0 could not be: said so. */
+static int cpus_write(const UndoEntry *entry, const char *path, const Bitset *cpus, Outcome *o) {
+        _cleanup_free_ char *text = NULL, *message = NULL, *dir = NULL;
+        int r;
+
+        if (is_unit(entry)) {
+                r = scope_set_cpus(strrchr(entry->new_path, '/') + 1, cpus, &message);
+                return r >= 0 ? 1 : strv_extendf(&o->messages, "%s", message ? message : strerror(-r));
+        }
+        r = bitset_format(cpus, &text);
+        dir = strndup(path, strrchr(path, '/') - path);
+        if (r < 0 || !dir)
+                return -ENOMEM;
+        return group_write(dir, "cpuset.cpus", *text ? text : "\n", o) >= 0;
+}
+
+int group_set_cpus(Enforcer *e, Transaction *t, Process p, const Bitset *cpus, Outcome *o) {
+        _cleanup_(bitset_done) Bitset now = BITSET_EMPTY;
+        _cleanup_free_ char *path = NULL;
+        const UndoEntry *entry = cpus_entry(e, p);
+        bool noted;
+        int r;
+
+        r = entry ? cpus_read(e, entry, &path, &now) : -ENOENT;
+        if (r < 0 || bitset_equal(&now, cpus)) /* what cannot be read was not moved there by us, or is gone */
+                return r == -ENOMEM ? r : 0;
+        noted = undo_find_cpus(e->undo, entry->new_path);
+        r = transaction_begin(t);
+        if (r >= 0)
+                r = undo_note_cpus(e->undo, t->id, entry->job, p, entry->controller, entry->new_path, &now, cpus);
+        if (r < 0)
+                return r;
+        entry = cpus_entry(e, p); /* entries may have moved */
+        r = cpus_write(entry, path, cpus, o);
+        if (r == 0 && !noted)
+                (void) undo_forget(e->undo, undo_find_cpus(e->undo, entry->new_path));
+        if (r <= 0) /* the masks will say the rest */
+                return r;
+        r = outcome_add_path(o, CHANGE_DONE, entry->job, p, path, &now, cpus);
+        return r < 0 ? r : 1;
+}
+
+int group_put_back_cpus(Enforcer *e, const UndoEntry *entry, Outcome *o) {
+        _cleanup_(bitset_done) Bitset now = BITSET_EMPTY;
+        _cleanup_free_ char *path = NULL;
+        int r = cpus_read(e, entry, &path, &now);
+
+        if (r == -ENOMEM)
+                return r;
+        if (r < 0 || !bitset_equal(&now, &entry->new)) /* gone; not written yet; or somebody else's since */
+                return 1;
+        r = cpus_write(entry, path, &entry->old, o);
+        if (r <= 0)
+                return r;
+        r = outcome_add_path(o, CHANGE_DONE, entry->job, entry->process, path, &entry->new, &entry->old);
+        return r < 0 ? r : 1;
 }
 
 static int members(const Enforcer *e, const UndoEntry *entry, char **ret) {
@@ -383,7 +481,7 @@ static int put_back_members(const Enforcer *e, const UndoEntry *entry, const cha
                 if (r < 0 && r != -ESRCH)
                         return r;
                 if (r >= 0)
-                        r = outcome_add_path(o, CHANGE_DONE, entry->job, (Process){ .pid = pid }, dir, NULL, 0);
+                        r = outcome_add_path(o, CHANGE_DONE, entry->job, (Process){ .pid = pid }, dir, NULL, NULL);
                 if (r == -ENOMEM)
                         return r;
                 n++;
@@ -412,7 +510,7 @@ int group_put_back(Enforcer *e, const UndoEntry *entry, Outcome *o) {
 }
 
 /* A group stays busy for a moment after its last process has left it. */
-int group_remove(const char *dir) {
+int group_remove(const char *dir, bool wait) {
         _cleanup_free_ char *path = path_join(dir, "cgroup.procs");
 
         for (unsigned i = 0; i < 10; i++) {
@@ -421,7 +519,7 @@ int group_remove(const char *dir) {
 
                 if (rmdir(dir) == 0 || errno == ENOENT)
                         return 0;
-                if (errno != EBUSY || stat(dir, &st) < 0 || st.st_nlink > 2)
+                if (!wait || errno != EBUSY || stat(dir, &st) < 0 || st.st_nlink > 2)
                         break;
                 if (!path || read_file_at(AT_FDCWD, path, 16U << 20, &text, NULL) < 0 || *text)
                         break;

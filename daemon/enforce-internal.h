@@ -34,6 +34,7 @@ typedef struct Identity {
 int identity_open(Process p, Identity *ret); /* -ESRCH: gone, or its pid is another's */
 void identity_done(Identity *i);
 bool identity_alive(const Identity *i);
+bool identity_has_thread(const Identity *i, pid_t tid); /* … alive, and the thread is one of it */
 
 typedef struct Thread {
         pid_t tid;
@@ -83,7 +84,7 @@ ChangeResult mask_write(pid_t tid, const Bitset *wanted, Bitset *got, int *ret_e
 int outcome_add(Outcome *o, ChangeResult result, const char *job, Process p, const Thread *t, const Bitset *old,
                 const Bitset *wanted, const Bitset *got, int error);
 int outcome_add_path(Outcome *o, ChangeResult result, const char *job, Process p, const char *path,
-                     const Bitset *wanted, int error);
+                     const Bitset *old, const Bitset *wanted);
 /* Sentences on the changes from index `first` on, all of one process: one per kind, not one per thread. */
 int outcome_say(Outcome *o, size_t first, const char *name, const Allowed *a);
 
@@ -99,10 +100,13 @@ bool group_movable(const Enforcer *e, const Task *task);
  * errno: the journal. */
 int group_enter(Enforcer *e, Transaction *t, const char *job, Process p, const Bitset *cpus, char **ret_group,
                 Outcome *o);
-/* 1: its group of ours has other CPUs than before, 0: it has none, or the same. */
-int group_set_cpus(Enforcer *e, Process p, const Bitset *cpus, Outcome *o);
+/* Noted first. 1: its group of ours has other CPUs than before, 0: it has none, or the same, or it could not be written
+ * (said so); negative errno: the journal. */
+int group_set_cpus(Enforcer *e, Transaction *t, Process p, const Bitset *cpus, Outcome *o);
+int group_put_back_cpus(Enforcer *e, const UndoEntry *entry, Outcome *o); /* 1 entry is done with, 0 keep it */
 int group_put_back(Enforcer *e, const UndoEntry *entry, Outcome *o); /* 1 entry is done with, 0 keep it */
-int group_remove(const char *dir);                                   /* 0 it is gone; -EBUSY */
+int group_remove(const char *dir, bool wait);                         /* 0 it is gone; -EBUSY */
+int control_release(const UndoEntry *entry);                         /* 0 done with; -EBUSY: our slice is still there */
 void groups_remove_lost(const Enforcer *e);
 bool group_populated(const Enforcer *e, const UndoEntry *entry);
 

@@ -23,6 +23,37 @@ void outcome_done(Outcome *o) {
         *o = (Outcome){};
 }
 
+static void add_counts(Outcome *into, const Outcome *from) {
+        into->n_written += from->n_written;
+        into->n_same += from->n_same;
+        into->n_drift += from->n_drift;
+        into->n_gone += from->n_gone;
+        into->n_refused += from->n_refused;
+}
+
+int outcome_absorb(Outcome *into, Outcome *from) {
+        size_t n = into->n_changes + from->n_changes;
+
+        if (n > into->n_allocated) {
+                Change *c = reallocarray(into->changes, n, sizeof(*c));
+
+                if (!c)
+                        return -ENOMEM;
+                into->changes = c;
+                into->n_allocated = n;
+        }
+        if (from->n_changes > 0)
+                memcpy(into->changes + into->n_changes, from->changes, from->n_changes * sizeof(*from->changes));
+        into->n_changes = n;
+        from->n_changes = 0;
+        add_counts(into, from);
+        for (size_t i = 0; from->messages && from->messages[i]; i++)
+                if (strv_extend(&into->messages, from->messages[i]) < 0)
+                        return -ENOMEM;
+        outcome_done(from);
+        return 0;
+}
+
 static void count(Outcome *o, ChangeResult result) {
         o->n_written += result == CHANGE_DONE || result == CHANGE_NARROWED;
         o->n_same += result == CHANGE_SAME;
@@ -31,14 +62,16 @@ static void count(Outcome *o, ChangeResult result) {
         o->n_refused += result == CHANGE_REFUSED;
 }
 
-/* Room for one more, zeroed. Grows by doubling: n_changes is a power of two whenever the array is full. */
+/* Room for one more, zeroed. */
 static Change *change_new(Outcome *o) {
-        if ((o->n_changes & (o->n_changes - 1)) == 0) {
-                Change *c = reallocarray(o->changes, o->n_changes ? o->n_changes * 2 : 1, sizeof(*c));
+        if (o->n_changes >= o->n_allocated) {
+                size_t n = o->n_changes ? o->n_changes * 2 : 4;
+                Change *c = reallocarray(o->changes, n, sizeof(*c));
 
                 if (!c)
                         return NULL;
                 o->changes = c;
+                o->n_allocated = n;
         }
         o->changes[o->n_changes] = (Change){};
         return &o->changes[o->n_changes++];
@@ -84,16 +117,18 @@ int outcome_add(Outcome *o, ChangeResult result, const char *job, Process p, con
 }
 
 int outcome_add_path(Outcome *o, ChangeResult result, const char *job, Process p, const char *path,
-                     const Bitset *wanted, int error) {
+                     const Bitset *old, const Bitset *wanted) {
         Change *c;
+        int r;
 
         count(o, result);
-        c = change_add(o, result, job, p, error);
+        c = change_add(o, result, job, p, 0);
         if (c)
                 c->path = strdup(path);
         if (!c || !c->path)
                 return -ENOMEM;
-        return wanted ? bitset_copy(&c->wanted, wanted) : 0;
+        r = old ? bitset_copy(&c->old, old) : 0;
+        return r >= 0 && wanted ? bitset_copy(&c->wanted, wanted) : r;
 }
 
 static int say_refused(Outcome *o, const Change *c, const char *name, unsigned n, const Allowed *a,

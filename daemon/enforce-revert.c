@@ -12,6 +12,7 @@
 #include <errno.h>
 
 #include "daemon/enforce-internal.h"
+#include "daemon/readers/process.h"
 #include "daemon/readers/tasks.h"
 
 typedef struct Family { /* every process and its parent, read once per operation */
@@ -85,8 +86,9 @@ static const Bitset *target_of(const Restore *s, const UndoEntry *entry) {
         return entry->all ? &s->e->possible : &entry->old;
 }
 
-static ChangeResult restore_write(Restore *s, pid_t tid, const Bitset *target, Bitset *got, int *error) {
-        ChangeResult result = identity_alive(&s->identity) ? mask_write(tid, target, got, error) : CHANGE_GONE;
+static ChangeResult restore_write(const Restore *s, const Identity *i, pid_t tid, const Bitset *target, Bitset *got,
+                                  int *error) {
+        ChangeResult result = identity_has_thread(i, tid) ? mask_write(tid, target, got, error) : CHANGE_GONE;
 
         /* Its cpuset has none of the old CPUs any more: let it have all that there are. */
         if (result == CHANGE_REFUSED && *error == EINVAL)
@@ -104,12 +106,12 @@ static int restore_affinity(Restore *s, size_t index) {
         int error = 0, r;
         Thread t;
 
-        s->forget[index] = true;
         r = thread_read(&s->identity, entry->tid, &t);
         if (r >= 0 && t.start != entry->tid_start)
                 r = -ESRCH;
         if (r >= 0)
                 r = bitset_getaffinity(entry->tid, &current);
+        s->forget[index] = r >= 0 || r == -ESRCH;
         if (r == -ESRCH)
                 return outcome_add(s->o, CHANGE_GONE, entry->job, entry->process, &(Thread){ .tid = entry->tid }, NULL,
                                    &entry->old, NULL, ESRCH);
@@ -121,7 +123,7 @@ static int restore_affinity(Restore *s, size_t index) {
                                  : CHANGE_DRIFT;
                 return outcome_add(s->o, result, entry->job, entry->process, &t, &entry->new, target, &current, 0);
         }
-        result = restore_write(s, entry->tid, target, &got, &error);
+        result = restore_write(s, &s->identity, entry->tid, target, &got, &error);
         s->forget[index] = result != CHANGE_REFUSED;
         return outcome_add(s->o, result, entry->job, entry->process, &t, &current,
                            target == &s->e->possible ? &entry->old : target, &got, error);
@@ -140,7 +142,7 @@ static int restore_born_thread(Restore *s, const Identity *i, pid_t tid) {
                 return 0;
         if (r < 0 || !mask_stands(&current, &s->born_new, &s->allowed.cpus))
                 return r;
-        result = restore_write(s, tid, &s->born_target, &got, &error);
+        result = restore_write(s, i, tid, &s->born_target, &got, &error);
         return outcome_add(s->o, result, s->job, i->process, &t, &current, &s->born_target, &got, error);
 }
 
@@ -226,19 +228,16 @@ static int restore_groups(Restore *s) {
         int r;
 
         for (size_t i = 0; i < s->n_entries; i++) {
-                if (s->entries[i]->type != UNDO_CGROUP)
+                const UndoEntry *entry = s->entries[i];
+
+                if (entry->type != UNDO_CGROUP && entry->type != UNDO_CPUS)
                         continue;
-                r = group_put_back(s->e, s->entries[i], s->o);
+                r = entry->type == UNDO_CGROUP ? group_put_back(s->e, entry, s->o)
+                                               : group_put_back_cpus(s->e, entry, s->o);
                 if (r < 0)
                         return r;
                 s->forget[i] = r > 0;
                 moved = true;
-        }
-        if (!moved && s->to_before && !bitset_isempty(&s->born_target)) {
-                r = group_set_cpus(s->e, s->identity.process, &s->born_target, s->o);
-                if (r < 0)
-                        return r;
-                moved = r > 0;
         }
         if (!moved || s->identity.proc_fd < 0)
                 return 0;
@@ -277,12 +276,14 @@ static int restore_living(Restore *s) {
         return r < 0 ? r : outcome_say(s->o, first, s->job, &s->allowed);
 }
 
-/* The masks of a transaction are ended as a whole, by its abort mark. */
+/* The masks of a transaction are ended as a whole, by its abort mark, unless some could not be put back. */
 static void restore_end(Restore *s) {
         bool abort_follows = s->to_before && s->identity.proc_fd >= 0;
 
         for (size_t i = 0; i < s->n_entries; i++)
-                if (s->forget[i] && (s->entries[i]->type == UNDO_CGROUP || !abort_follows))
+                if (s->forget[i] && s->entries[i]->type != UNDO_CGROUP && abort_follows)
+                        undo_restored(s->e->undo, s->entries[i]);
+                else if (s->forget[i])
                         (void) undo_forget(s->e->undo, s->entries[i]);
         identity_done(&s->identity);
         allowed_done(&s->allowed);
@@ -398,6 +399,47 @@ static int restore_picked(Enforcer *e, const Pick *p, bool to_before, Outcome *o
         return r;
 }
 
+/* One read per process: its entries follow each other, mostly. */
+static void forget_ended(Enforcer *e) {
+        Process last = {};
+        bool ended = false;
+        size_t n;
+        const UndoEntry *all = undo_entries(e->undo, &n);
+
+        for (size_t i = 0; i < n; i++) {
+                if (all[i].type == UNDO_DIR)
+                        continue;
+                if (all[i].process.pid != last.pid || all[i].process.start_time != last.start_time) {
+                        last = all[i].process;
+                        ended = process_is(last.pid, last.start_time) == 0;
+                }
+                if (ended && (all[i].type == UNDO_AFFINITY || !group_populated(e, &all[i])))
+                        (void) undo_forget(e->undo, &all[i]);
+        }
+}
+
+/* Groups stay busy for a moment after their last process: wait for that, or leave it to the next sweep. */
+static void sweep(Enforcer *e, bool wait) {
+        const UndoEntry *all;
+        size_t n;
+
+        forget_ended(e);
+        all = undo_entries(e->undo, &n);
+        for (size_t i = n; i-- > 0;) /* children were made after their parents */
+                if (all[i].type == UNDO_DIR && !all[i].controller && group_remove(all[i].new_path, wait) >= 0)
+                        (void) undo_forget(e->undo, &all[i]);
+        for (size_t i = 0; i < n; i++)
+                if (all[i].type == UNDO_DIR && all[i].controller && control_release(&all[i]) >= 0)
+                        (void) undo_forget(e->undo, &all[i]);
+}
+
+int enforce_sweep(Enforcer *e) {
+        if (e->transaction.open)
+                return -EBUSY;
+        sweep(e, false);
+        return 0;
+}
+
 static const char *rollback_cause(int error) {
         switch (-error) {
         case ENOSPC:
@@ -418,9 +460,11 @@ int transaction_rollback(Enforcer *e, int error, Outcome *o) {
         if (t->begun) {
                 r = restore_picked(e, &(Pick){ .uncommitted = true, .id = t->id }, true, o);
                 if (r < 0)
-                        (void) strv_extendf(&o->messages, "Not everything could be put back: %s", strerror(-r));
-                (void) undo_abort(e->undo, t->id);
-                (void) enforce_sweep(e);
+                        (void) strv_extendf(&o->messages,
+                                            "Not everything could be put back (%s): the next start tries again",
+                                            strerror(-r));
+                (void) undo_abort_restored(e->undo, t->id);
+                sweep(e, true);
         }
         (void) strv_extendf(&o->messages, "%s (%s): nothing more is changed, %u changes were put back",
                             rollback_cause(error), strerror(-error), o->n_written - before);
@@ -437,7 +481,7 @@ int enforce_revert(Enforcer *e, const char *job, Outcome *ret) {
         if (any_picked(e, &(Pick){ .job = job }))
                 (void) undo_revert(e->undo, job); /* a full disk keeps nobody from putting back */
         r = restore_picked(e, &(Pick){ .job = job }, false, ret);
-        (void) enforce_sweep(e);
+        sweep(e, true);
         return r;
 }
 
@@ -448,7 +492,7 @@ int enforce_revert_process(Enforcer *e, Process process, Outcome *ret) {
         r = e->transaction.open ? -EBUSY : online_read(e);
         if (r >= 0)
                 r = restore_picked(e, &(Pick){ .process = process }, false, ret);
-        (void) enforce_sweep(e);
+        sweep(e, true);
         return r;
 }
 
@@ -458,18 +502,18 @@ static uint64_t next_uncommitted(Enforcer *e, uint64_t after) {
         const UndoEntry *all = undo_entries(e->undo, &n);
 
         for (size_t i = 0; i < n; i++)
-                if (all[i].type == UNDO_AFFINITY && !all[i].committed && all[i].id > after &&
-                    (id == 0 || all[i].id < id))
+                if ((all[i].type == UNDO_AFFINITY || all[i].type == UNDO_CPUS) && !all[i].committed &&
+                    all[i].id > after && (id == 0 || all[i].id < id))
                         id = all[i].id;
         return id;
 }
 
-/* One abort mark per transaction that was cut short. */
+/* One abort mark per transaction that was cut short, if all of it could be put back. */
 static int abort_uncommitted(Enforcer *e) {
         int r = 0;
 
         for (uint64_t id = 0; (id = next_uncommitted(e, id)) > 0;) {
-                int k = undo_abort(e->undo, id);
+                int k = undo_abort_restored(e->undo, id);
 
                 if (r >= 0)
                         r = k;
@@ -477,8 +521,8 @@ static int abort_uncommitted(Enforcer *e) {
         return r;
 }
 
-/* Entries of processes that have ended; of single threads too where asked (it costs a read for each). */
-static int forget_gone(Enforcer *e, bool threads) {
+/* Entries of processes and of single threads that have ended. */
+static int forget_gone(Enforcer *e) {
         _cleanup_free_ const UndoEntry **entries = NULL;
         size_t n;
         int r = pick(e, &(Pick){}, &entries, &n);
@@ -496,7 +540,7 @@ static int forget_gone(Enforcer *e, bool threads) {
 
                         if (entries[j]->type == UNDO_CGROUP && gone)
                                 dead = !group_populated(e, entries[j]);
-                        else if (entries[j]->type == UNDO_AFFINITY && !gone && threads)
+                        else if (entries[j]->type == UNDO_AFFINITY && !gone)
                                 dead = thread_read(&identity, entries[j]->tid, &t) == -ESRCH ||
                                        t.start != entries[j]->tid_start;
                         if (dead)
@@ -520,25 +564,11 @@ int enforce_recover(Enforcer *e, Outcome *ret) {
                         &ret->messages,
                         "The undo journal cannot be written (%s): the next start will look again at what this one put back",
                         strerror(-k));
-        k = forget_gone(e, true);
-        (void) enforce_sweep(e);
+        k = forget_gone(e);
+        sweep(e, true);
         groups_remove_lost(e);
         if (r >= 0 && ret->n_written > 0)
                 r = strv_extendf(&ret->messages, "A change that was cut short was undone: %u masks and groups put back",
                                  ret->n_written);
         return r < 0 ? r : k;
-}
-
-int enforce_sweep(Enforcer *e) {
-        const UndoEntry *all;
-        int r = forget_gone(e, false);
-        size_t n;
-
-        if (r < 0)
-                return r;
-        all = undo_entries(e->undo, &n);
-        for (size_t i = n; i-- > 0;) /* children were made after their parents */
-                if (all[i].type == UNDO_DIR && group_remove(all[i].new_path) >= 0)
-                        (void) undo_forget(e->undo, &all[i]);
-        return 0;
 }

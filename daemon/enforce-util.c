@@ -48,6 +48,12 @@ bool identity_alive(const Identity *i) {
         return poll(&p, 1, 0) == 0;
 }
 
+bool identity_has_thread(const Identity *i, pid_t tid) {
+        if (!identity_alive(i))
+                return false;
+        return syscall(SYS_tgkill, i->process.pid, tid, 0) == 0 || errno == EPERM; /* signal 0 asks just that */
+}
+
 int thread_read(const Identity *i, pid_t tid, Thread *ret) {
         char path[48], text[1024];
         _cleanup_close_ int fd = -1;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Plan -> kernel. Per thread: what is there is judged against what the journal says we wrote; then note, check who it is,
- * write, read back. A refused write takes its note back. When the journal cannot be written nothing more is changed and
- * what this transaction changed is put back.
+ * write, read back. A refused write takes its note back. A process that cannot be read is left, with a sentence, and no reason
+ * to leave the others. When the journal cannot be written nothing more is changed and what this transaction changed is put
+ * back.
  *
  * A thread without an entry whose mask is what we wrote for its process (for a child: its parent) was born since and
  * inherited it; what it gets back one day is its process's old mask, not the inherited one.
@@ -10,7 +11,6 @@
 #include "daemon/enforce.h"
 
 #include <errno.h>
-#include <sys/syscall.h>
 
 #include "daemon/enforce-internal.h"
 #include "daemon/readers/tasks.h"
@@ -60,7 +60,7 @@ static const UndoEntry *inherited(const Pass *p, const Bitset *current) {
 }
 
 static int note_inherited(Pass *p, const Thread *t, const UndoEntry *from, const UndoEntry **ret) {
-        int r = undo_note_inherited(p->e->undo, p->t->id, p->job, p->identity.process, t->tid, t->start, from);
+        int r = undo_note_inherited(p->e->undo, p->job, p->identity.process, t->tid, t->start, from);
 
         if (r < 0)
                 return r;
@@ -100,11 +100,11 @@ static int unnote(Pass *p, const Thread *t) {
                                   &entry->before, entry->all, &p->allowed.cpus);
 }
 
-/* Its process, and the thread in it (signal 0 asks just that). */
-static bool still_there(const Pass *p, const Thread *t) {
-        if (!identity_alive(&p->identity))
-                return false;
-        return syscall(SYS_tgkill, p->identity.process.pid, t->tid, 0) == 0 || errno == EPERM;
+/* It cannot be read: left as it is. Not one that is to be moved, whose masks must be known first. */
+static int leave(Pass *p, Process process, const Thread *t, int error) {
+        if (error == -ENOMEM || p->only_note)
+                return error;
+        return outcome_add(p->o, CHANGE_REFUSED, p->job, process, t, NULL, p->wanted, NULL, -error);
 }
 
 static int write_thread(Pass *p, const Thread *t, const UndoEntry *entry, const Bitset *current) {
@@ -117,7 +117,7 @@ static int write_thread(Pass *p, const Thread *t, const UndoEntry *entry, const 
                 r = note(p, t, entry, current);
         if (r < 0 || p->only_note)
                 return r;
-        if (still_there(p, t))
+        if (identity_has_thread(&p->identity, t->tid))
                 result = mask_write(t->tid, p->wanted, &got, &error);
         if (result == CHANGE_GONE || result == CHANGE_REFUSED)
                 r = unnote(p, t);
@@ -149,7 +149,7 @@ static int apply_thread(Pass *p, pid_t tid) {
         _cleanup_(bitset_done) Bitset current = BITSET_EMPTY;
         const UndoEntry *entry;
         Judgement judgement;
-        Thread t;
+        Thread t = { .tid = tid };
         int r;
 
         r = thread_read(&p->identity, tid, &t);
@@ -158,7 +158,7 @@ static int apply_thread(Pass *p, pid_t tid) {
         if (r == -ESRCH) /* ended since it was listed: it never counted */
                 return 0;
         if (r < 0)
-                return r;
+                return leave(p, p->identity.process, &t, r);
         entry = undo_find_tid(p->e->undo, tid, t.start);
         judgement = judge(p, entry, &current);
         if (judgement == JUDGE_DRIFT)
@@ -217,7 +217,7 @@ static int apply_threads(Pass *p) {
                         "%s: pid %d keeps starting threads: after %u passes some may still have their old CPUs",
                         p->name, p->identity.process.pid, THREAD_PASSES_MAX);
         if (r < 0)
-                return r == -ESRCH ? 0 : r;
+                return r == -ESRCH ? 0 : leave(p, p->identity.process, NULL, r);
         if (!p->only_note)
                 forget_dead_threads(p, &threads);
         return 0;
@@ -228,7 +228,7 @@ static void pass_done(Pass *p) {
         allowed_done(&p->allowed);
 }
 
-/* 1 opened, 0 gone (and counted) */
+/* 1 opened, 0 gone or left (and counted) */
 static int pass_open(Pass *p, Process process) {
         int r = identity_open(process, &p->identity);
 
@@ -239,16 +239,17 @@ static int pass_open(Pass *p, Process process) {
         }
         if (r == -ESRCH)
                 return outcome_add(p->o, CHANGE_GONE, p->job, process, NULL, NULL, p->wanted, NULL, ESRCH);
-        return r < 0 ? r : 1;
+        return r < 0 ? leave(p, process, NULL, r) : 1;
 }
 
 static int apply_process(Pass *p, Process process) {
         size_t first = p->o->n_changes;
-        int r = pass_open(p, process);
+        int r;
 
-        if (r <= 0)
-                return r;
-        r = apply_threads(p);
+        p->identity = (Identity){ .pidfd = -1, .proc_fd = -1 };
+        r = pass_open(p, process);
+        if (r > 0)
+                r = apply_threads(p);
         if (r >= 0)
                 r = outcome_say(p->o, first, p->name, &p->allowed);
         pass_done(p);
@@ -271,7 +272,7 @@ static int apply_task(Enforcer *e, Transaction *t, const Plan *plan, const PlanT
                    .name = task->name,
                    .wanted = &task->cpus,
                    .heir = task->process };
-        int r = group_set_cpus(e, task->process, &task->cpus, o);
+        int r = group_set_cpus(e, t, task->process, &task->cpus, o);
 
         if (r < 0)
                 return r;

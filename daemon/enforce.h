@@ -42,6 +42,7 @@ typedef struct Outcome {
 } Outcome;
 
 void outcome_done(Outcome *o);
+int outcome_absorb(Outcome *into, Outcome *from); /* appends; from is emptied */
 int outcome_to_json(
         const Outcome *o,
         json_t **ret); /* {"written":n,"unchanged":n,"drift":n,"gone":n,"refused":n,"changes":[…],"messages":[…]} */
@@ -80,5 +81,5 @@ int enforce_recover(Enforcer *e, Outcome *ret);
  * it lives now (or stays, when its owner keeps it). */
 int enforce_adopt(Enforcer *e, const char *job, const Task *task, const PlanTask *plan, char **ret_group, Outcome *ret);
 /* Forgets processes that have ended and removes groups of ours that have become empty. For each tick: it costs one read
- * per process, and writes only where one has ended. */
+ * per process, and writes only where one has ended. Not within a transaction: -EBUSY. */
 int enforce_sweep(Enforcer *e);

@@ -22,31 +22,6 @@ void drift_free(Drift *d, size_t n) {
         free(d);
 }
 
-int outcome_absorb(Outcome *into, Outcome *from) {
-        size_t n = into->n_changes + from->n_changes;
-        Change *changes;
-
-        changes = reallocarray(into->changes, n ? n : 1, sizeof(*changes));
-        if (!changes)
-                return -ENOMEM;
-        into->changes = changes;
-        if (from->n_changes > 0)
-                memcpy(changes + into->n_changes, from->changes, from->n_changes * sizeof(*changes));
-        into->n_changes = n;
-        from->n_changes = 0;
-        into->n_written += from->n_written;
-        into->n_same += from->n_same;
-        into->n_drift += from->n_drift;
-        into->n_gone += from->n_gone;
-        into->n_refused += from->n_refused;
-        for (size_t i = 0; from->messages && from->messages[i]; i++)
-                if (strv_extend(&into->messages, from->messages[i]) < 0)
-                        return -ENOMEM;
-        outcome_done(from);
-        *from = (Outcome){};
-        return 0;
-}
-
 static void log_change(const Change *c, const char *why) {
         _cleanup_free_ char *old = NULL, *wanted = NULL, *got = NULL;
 

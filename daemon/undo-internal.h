@@ -11,6 +11,7 @@ struct Undo {
         int dir_fd; /* holds the lock */
         int fd;     /* -1: in memory only */
         off_t size; /* of what was written whole */
+        bool torn;  /* the file is longer than that by a half line, which could not be cut off */
         size_t n_lines, compact_at;
         char *boot;
         uint64_t last_id;
@@ -27,5 +28,6 @@ struct Undo {
 int undo_replay(Undo *u, const json_t *line);
 /* Whole text; bad lines are counted and skipped. */
 int undo_replay_text(Undo *u, const char *text, size_t size, unsigned *ret_n_bad);
+bool undo_abortable(const UndoEntry *e, uint64_t id); /* is it one that an abort of this transaction ends? */
 int undo_entry_to_json(const UndoEntry *e, const Bitset *new, bool committed, json_t **ret);
 void undo_clear(Undo *u); /* forgets all in memory */

@@ -96,9 +96,9 @@ static UndoEntry *find_cgroup(const Undo *u, Process p, const char *controller) 
         return NULL;
 }
 
-static UndoEntry *find_dir(const Undo *u, const char *path) {
+static UndoEntry *find_path(const Undo *u, UndoType type, const char *path) {
         for (size_t i = 0; i < u->n_entries; i++)
-                if (u->entries[i].type == UNDO_DIR && streq(u->entries[i].new_path, path))
+                if (u->entries[i].type == type && streq(u->entries[i].new_path, path))
                         return &u->entries[i];
         return NULL;
 }
@@ -114,6 +114,14 @@ const UndoEntry *undo_find_tid(const Undo *u, pid_t tid, uint64_t tid_start) {
 
 const UndoEntry *undo_find_cgroup(const Undo *u, Process p, const char *controller) {
         return find_cgroup(u, p, controller);
+}
+
+const UndoEntry *undo_find_cpus(const Undo *u, const char *group) {
+        return find_path(u, UNDO_CPUS, group);
+}
+
+void undo_restored(Undo *u, const UndoEntry *e) {
+        u->entries[e - u->entries].restored = true;
 }
 
 bool undo_committed(const Undo *u, uint64_t id) {
@@ -197,6 +205,13 @@ static int member_set(const json_t *o, const char *name, Bitset *ret) {
         return r < 0 || bitset_isempty(ret) ? -EBADMSG : 0;
 }
 
+/* A group whose CPUs were never set has none. */
+static int member_cpus(const json_t *o, const char *name, Bitset *ret) {
+        const char *s = json_string_value(json_object_get(o, name));
+
+        return s && !*s ? 0 : member_set(o, name, ret);
+}
+
 static int member_common(Undo *u, const json_t *o, UndoEntry *e) {
         int r = member_number(o, "id", INT64_MAX - 1, &e->id);
 
@@ -215,6 +230,7 @@ static void entry_renew(UndoEntry *e, UndoEntry *from) {
                 else if (e->committed) {
                         bitset_done(&e->before);
                         e->before = e->new;
+                        e->before_id = e->id;
                         e->new = BITSET_EMPTY;
                 }
                 bitset_done(&e->new);
@@ -224,6 +240,11 @@ static void entry_renew(UndoEntry *e, UndoEntry *from) {
                 e->cpuset = from->cpuset;
                 from->cpuset = BITSET_EMPTY;
         }
+        if (e->type == UNDO_CPUS) {
+                bitset_done(&e->new);
+                e->new = from->new;
+                from->new = BITSET_EMPTY;
+        }
         if (e->type == UNDO_CGROUP) {
                 free(e->new_path);
                 e->new_path = TAKE_PTR(from->new_path);
@@ -232,6 +253,7 @@ static void entry_renew(UndoEntry *e, UndoEntry *from) {
         e->job = TAKE_PTR(from->job);
         e->id = from->id;
         e->committed = from->committed;
+        e->restored = false;
 }
 
 static int replay_entry(Undo *u, UndoEntry *e, UndoEntry *known, int r) {
@@ -289,6 +311,25 @@ static int replay_cgroup(Undo *u, const json_t *o) {
         return replay_entry(u, &e, r < 0 ? NULL : find_cgroup(u, e.process, e.controller), r);
 }
 
+static int replay_cpus(Undo *u, const json_t *o) {
+        UndoEntry e = { .type = UNDO_CPUS };
+        int r = member_common(u, o, &e);
+
+        if (r >= 0)
+                r = member_process(o, &e.process);
+        if (r >= 0)
+                r = member_string(o, "controller", &e.controller);
+        if (r >= 0)
+                r = member_string(o, "path", &e.new_path);
+        if (r >= 0)
+                r = member_cpus(o, "old", &e.old);
+        if (r >= 0)
+                r = member_set(o, "new", &e.new);
+        if (r >= 0 && (e.new_path[0] != '/' || e.committed))
+                r = -EBADMSG;
+        return replay_entry(u, &e, r < 0 ? NULL : find_path(u, UNDO_CPUS, e.new_path), r);
+}
+
 static int replay_dir(Undo *u, const json_t *o) {
         UndoEntry e = { .type = UNDO_DIR };
         int r = member_common(u, o, &e);
@@ -297,7 +338,9 @@ static int replay_dir(Undo *u, const json_t *o) {
                 r = member_string(o, "path", &e.new_path);
         if (r >= 0 && e.new_path[0] != '/')
                 r = -EBADMSG;
-        return replay_entry(u, &e, r < 0 ? NULL : find_dir(u, e.new_path), r);
+        if (r >= 0 && json_object_get(o, "controller"))
+                r = member_string(o, "controller", &e.controller);
+        return replay_entry(u, &e, r < 0 ? NULL : find_path(u, UNDO_DIR, e.new_path), r);
 }
 
 static int replay_commit(Undo *u, const json_t *o) {
@@ -310,31 +353,52 @@ static int replay_commit(Undo *u, const json_t *o) {
 
                 if (e->type == _UNDO_MAX || e->id != id)
                         continue;
+                if (e->type == UNDO_CPUS) {
+                        entry_forget(u, e);
+                        continue;
+                }
                 e->committed = true;
                 bitset_zero(&e->before);
         }
         return 0;
 }
 
+bool undo_abortable(const UndoEntry *e, uint64_t id) {
+        return (e->type == UNDO_AFFINITY || e->type == UNDO_CPUS) && e->id == id && !e->committed;
+}
+
+static void entry_abort(Undo *u, UndoEntry *e) {
+        if (bitset_isempty(&e->before)) {
+                entry_forget(u, e);
+                return;
+        }
+        bitset_done(&e->new);
+        e->new = e->before;
+        e->before = BITSET_EMPTY;
+        e->id = e->before_id;
+        e->committed = true;
+        e->restored = false;
+}
+
+/* Groups and directories stay noted until each has been left, or removed. */
 static int replay_abort(Undo *u, const json_t *o) {
-        uint64_t id;
+        uint64_t id, start;
+        UndoEntry *one;
+        pid_t tid;
 
         if (member_number(o, "id", INT64_MAX - 1, &id) < 0)
                 return -EBADMSG;
-        for (size_t i = 0; i < u->n_entries; i++) {
-                UndoEntry *e = &u->entries[i];
-
-                if (e->type != UNDO_AFFINITY || e->id != id || e->committed)
-                        continue; /* groups and directories stay noted until each has been left, or removed */
-                if (bitset_isempty(&e->before)) {
-                        entry_forget(u, e);
-                        continue;
-                }
-                bitset_done(&e->new);
-                e->new = e->before;
-                e->before = BITSET_EMPTY;
-                e->committed = true;
+        if (!json_object_get(o, "tid")) {
+                for (size_t i = 0; i < u->n_entries; i++)
+                        if (undo_abortable(&u->entries[i], id))
+                                entry_abort(u, &u->entries[i]);
+                return 0;
         }
+        if (member_pid(o, "tid", &tid) < 0 || member_number(o, "tid_start", INT64_MAX, &start) < 0)
+                return -EBADMSG;
+        one = find_tid(u, tid, start);
+        if (one && undo_abortable(one, id))
+                entry_abort(u, one);
         return 0;
 }
 
@@ -346,7 +410,7 @@ static int replay_revert(Undo *u, const json_t *o) {
         for (size_t i = 0; i < u->n_entries; i++) {
                 UndoEntry *e = &u->entries[i];
 
-                if (e->type == _UNDO_MAX || e->type == UNDO_DIR || (v && !streq(e->job, json_string_value(v))))
+                if ((e->type != UNDO_AFFINITY && e->type != UNDO_CGROUP) || (v && !streq(e->job, json_string_value(v))))
                         continue;
                 e->committed = false;
                 bitset_zero(&e->before);
@@ -357,13 +421,16 @@ static int replay_revert(Undo *u, const json_t *o) {
 static int replay_undone(Undo *u, const json_t *o) {
         const char *path = json_string_value(json_object_get(o, "path"));
         const char *controller = json_string_value(json_object_get(o, "controller"));
+        const char *group = json_string_value(json_object_get(o, "group"));
         UndoEntry *e = NULL;
         uint64_t start;
         Process p;
         pid_t tid;
 
         if (path)
-                e = find_dir(u, path);
+                e = find_path(u, UNDO_DIR, path);
+        else if (group)
+                e = find_path(u, UNDO_CPUS, group);
         else if (controller && member_process(o, &p) >= 0)
                 e = find_cgroup(u, p, controller);
         else if (member_pid(o, "tid", &tid) >= 0 && member_number(o, "tid_start", INT64_MAX, &start) >= 0)
@@ -400,8 +467,9 @@ static const struct {
         int (*replay)(Undo *u, const json_t *o);
 } kinds[] = {
         { "begin", replay_begin },   { "affinity", replay_affinity }, { "cgroup", replay_cgroup },
-        { "dir", replay_dir },       { "commit", replay_commit },     { "abort", replay_abort },
-        { "revert", replay_revert }, { "undone", replay_undone },     { "boot", replay_boot },
+        { "cpus", replay_cpus },     { "dir", replay_dir },           { "commit", replay_commit },
+        { "abort", replay_abort },   { "revert", replay_revert },     { "undone", replay_undone },
+        { "boot", replay_boot },
 };
 
 int undo_replay(Undo *u, const json_t *line) {
@@ -454,20 +522,36 @@ static int affinity_to_json(const UndoEntry *e, const Bitset *new, json_t **ret)
         return *ret ? 0 : -EINVAL;
 }
 
+static int cpus_to_json(const UndoEntry *e, json_t **ret) {
+        _cleanup_free_ char *old = NULL, *new = NULL;
+        int r = bitset_format(&e->old, &old);
+
+        if (r >= 0)
+                r = bitset_format(&e->new, &new);
+        if (r < 0)
+                return r;
+        *ret = json_pack("{s:s, s:I, s:s, s:i, s:I, s:s, s:s, s:s, s:s}", "t", "cpus", "id", (json_int_t) e->id, "job",
+                         strempty(e->job), "pid", e->process.pid, "start", (json_int_t) e->process.start_time,
+                         "controller", e->controller, "path", e->new_path, "old", old, "new", new);
+        return *ret ? 0 : -EINVAL;
+}
+
 int undo_entry_to_json(const UndoEntry *e, const Bitset *new, bool committed, json_t **ret) {
         json_t *o = NULL;
         int r = 0;
 
         if (e->type == UNDO_AFFINITY)
                 r = affinity_to_json(e, new, &o);
+        else if (e->type == UNDO_CPUS)
+                r = cpus_to_json(e, &o);
         else if (e->type == UNDO_CGROUP)
                 o = json_pack("{s:s, s:I, s:s, s:i, s:I, s:s, s:s, s:s}", "t", "cgroup", "id", (json_int_t) e->id,
                               "job", strempty(e->job), "pid", e->process.pid, "start",
                               (json_int_t) e->process.start_time, "old", e->old_path, "new", e->new_path, "controller",
                               e->controller);
         else
-                o = json_pack("{s:s, s:I, s:s, s:s}", "t", "dir", "id", (json_int_t) e->id, "job", strempty(e->job),
-                              "path", e->new_path);
+                o = json_pack("{s:s, s:I, s:s, s:s, s:s*}", "t", "dir", "id", (json_int_t) e->id, "job",
+                              strempty(e->job), "path", e->new_path, "controller", e->controller);
         if (r < 0)
                 return r;
         if (!o) /* a name that is no UTF-8 cannot be noted, so it is not changed either */

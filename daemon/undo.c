@@ -4,7 +4,7 @@
  * when it cannot be read, rewritten when most of it is dead. undo-replay.c says what the lines mean.
  *
  * A write that does not fit is cut off again (so the file stays whole) and its error forwarded: the caller then makes
- * no change. With nothing left to undo the file is emptied, which works on a full disk too.
+ * no change; where not even that can be done, nothing is written until it can: the next line would join the half one. With nothing left to undo the file is emptied, which works on a full disk too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +34,10 @@ static int put_entry(FILE *f, const UndoEntry *e) {
         int r;
 
         if (e->type == UNDO_AFFINITY && !e->committed && !bitset_isempty(&e->before)) {
-                r = undo_entry_to_json(e, &e->before, true, &o);
+                UndoEntry before = *e;
+
+                before.id = e->before_id;
+                r = undo_entry_to_json(&before, &e->before, true, &o);
                 if (r >= 0)
                         r = put_line(f, o);
                 if (r < 0)
@@ -84,6 +87,7 @@ static int open_file(Undo *u) {
                 (void) close(u->fd);
         u->fd = fd;
         u->size = st.st_size;
+        u->torn = false;
         return 0;
 }
 
@@ -109,6 +113,7 @@ static void compact(Undo *u) {
         if (live(u) == 0) {
                 if (ftruncate(u->fd, 0) == 0) {
                         u->size = 0;
+                        u->torn = false;
                         u->n_lines = 0;
                         u->begun = 0;
                 }
@@ -141,6 +146,13 @@ static int line_text(const Undo *u, const json_t *line, char **ret, size_t *ret_
         return 0;
 }
 
+static int cut_torn(Undo *u) {
+        if (u->torn && ftruncate(u->fd, u->size) < 0)
+                return -EIO;
+        u->torn = false;
+        return 0;
+}
+
 static int append(Undo *u, const json_t *line) {
         _cleanup_free_ char *text = NULL;
         size_t size;
@@ -149,7 +161,9 @@ static int append(Undo *u, const json_t *line) {
 
         if (u->fd < 0)
                 return -EBADF;
-        r = line_text(u, line, &text, &size);
+        r = cut_torn(u);
+        if (r >= 0)
+                r = line_text(u, line, &text, &size);
         if (r < 0)
                 return r;
         n = write(u->fd, text, size);
@@ -159,8 +173,8 @@ static int append(Undo *u, const json_t *line) {
                 return 0;
         }
         r = n < 0 ? -errno : -ENOSPC;
-        if (n > 0)
-                (void) !ftruncate(u->fd, u->size);
+        u->torn = n > 0;
+        (void) cut_torn(u);
         return r;
 }
 
@@ -223,14 +237,13 @@ int undo_note_affinity(Undo *u, uint64_t id, const char *job, Process p, pid_t t
                                            .all = all });
 }
 
-int undo_note_inherited(Undo *u, uint64_t id, const char *job, Process p, pid_t tid, uint64_t tid_start,
-                        const UndoEntry *from) {
+int undo_note_inherited(Undo *u, const char *job, Process p, pid_t tid, uint64_t tid_start, const UndoEntry *from) {
         const Bitset *stood = from->committed ? &from->new : &from->before;
 
         if (bitset_isempty(stood)) /* born within this very transaction: nothing of ours stood before it */
                 return 0;
         return note_entry(u, &(UndoEntry){ .type = UNDO_AFFINITY,
-                                           .id = id,
+                                           .id = from->committed ? from->id : from->before_id,
                                            .job = (char *) job,
                                            .process = p,
                                            .tid = tid,
@@ -253,9 +266,24 @@ int undo_note_cgroup(Undo *u, uint64_t id, const char *job, Process p, const cha
                                            .new_path = (char *) new });
 }
 
-int undo_note_dir(Undo *u, uint64_t id, const char *job, const char *path) {
-        return note_entry(u,
-                          &(UndoEntry){ .type = UNDO_DIR, .id = id, .job = (char *) job, .new_path = (char *) path });
+int undo_note_cpus(Undo *u, uint64_t id, const char *job, Process p, const char *controller, const char *group,
+                   const Bitset *old, const Bitset *new) {
+        return note_entry(u, &(UndoEntry){ .type = UNDO_CPUS,
+                                           .id = id,
+                                           .job = (char *) job,
+                                           .process = p,
+                                           .controller = (char *) controller,
+                                           .new_path = (char *) group,
+                                           .old = *old,
+                                           .new = *new });
+}
+
+int undo_note_dir(Undo *u, uint64_t id, const char *job, const char *path, const char *controller) {
+        return note_entry(u, &(UndoEntry){ .type = UNDO_DIR,
+                                           .id = id,
+                                           .job = (char *) job,
+                                           .new_path = (char *) path,
+                                           .controller = (char *) controller });
 }
 
 int undo_commit(Undo *u, uint64_t id) {
@@ -273,6 +301,7 @@ static int cut_begun(Undo *u, uint64_t id) {
         if (u->begun != id || ftruncate(u->fd, u->begun_size) < 0)
                 return -ENOSPC;
         u->size = u->begun_size;
+        u->torn = false;
         u->n_lines = u->begun_lines;
         return 0;
 }
@@ -293,6 +322,35 @@ int undo_abort(Undo *u, uint64_t id) {
         return k < 0 ? k : r;
 }
 
+static int abort_one(Undo *u, const UndoEntry *e) {
+        if (e->type == UNDO_CPUS)
+                return undo_forget(u, e);
+        return note_end(u, json_pack("{s:s, s:I, s:i, s:I}", "t", "abort", "id", (json_int_t) e->id, "tid", e->tid,
+                                     "tid_start", (json_int_t) e->tid_start));
+}
+
+int undo_abort_restored(Undo *u, uint64_t id) {
+        size_t n = 0, n_restored = 0;
+        int r = 0;
+
+        for (size_t i = 0; i < u->n_entries; i++)
+                if (undo_abortable(&u->entries[i], id)) {
+                        n++;
+                        n_restored += u->entries[i].restored;
+                }
+        if (n == n_restored)
+                return undo_abort(u, id);
+        u->begun = 0; /* others need its lines: they must not be cut off */
+        for (size_t i = 0; i < u->n_entries; i++)
+                if (undo_abortable(&u->entries[i], id) && u->entries[i].restored) {
+                        int k = abort_one(u, &u->entries[i]);
+
+                        if (r >= 0)
+                                r = k;
+                }
+        return r;
+}
+
 int undo_revert(Undo *u, const char *job) {
         return note_end(u,
                         job ? json_pack("{s:s, s:s}", "t", "revert", "job", job) : json_pack("{s:s}", "t", "revert"));
@@ -303,6 +361,8 @@ int undo_forget(Undo *u, const UndoEntry *e) {
 
         if (e->type == UNDO_AFFINITY)
                 o = json_pack("{s:s, s:i, s:I}", "t", "undone", "tid", e->tid, "tid_start", (json_int_t) e->tid_start);
+        else if (e->type == UNDO_CPUS)
+                o = json_pack("{s:s, s:s}", "t", "undone", "group", e->new_path);
         else if (e->type == UNDO_CGROUP)
                 o = json_pack("{s:s, s:i, s:I, s:s}", "t", "undone", "pid", e->process.pid, "start",
                               (json_int_t) e->process.start_time, "controller", e->controller);

@@ -5,9 +5,13 @@
  *   {"t":"begin","id":7,"job":"train"}
  *   {"t":"affinity","id":7,"job":"train","pid":81,"start":123,"tid":83,"tid_start":130,"old":"0-127","new":"0-11","all":true,"cpuset":"0-127"}
  *   {"t":"cgroup","id":7,"job":"train","pid":81,"start":123,"old":"/user.slice/x","new":"/qsched.slice/…","controller":"cpuset"}
+ *   {"t":"cpus","id":7,"job":"train","pid":81,"start":123,"controller":"cpuset","path":"/qsched.slice/…","old":"0-3","new":"4-7"}
+ *                             a group of ours got other CPUs; of use until the commit only, since a revert leaves the group
  *   {"t":"dir","id":7,"job":"train","path":"/sys/fs/cgroup/cpuset/qsched.slice/…"}   a directory of ours
+ *   {"t":"dir","id":7,"job":"train","path":"/sys/fs/cgroup","controller":"cpuset"}   we had it hand that controller down
  *   {"t":"commit","id":7}     the change stands; without it, start undoes it
  *   {"t":"abort","id":7}      the masks it noted have been put back: their entries are as they were before it
+ *   {"t":"abort","id":7,"tid":83,"tid_start":130}   that of this thread has; there are others that could not be yet
  *   {"t":"revert","job":"train"}   all of that job (without "job": of all) is being put back: its commits count no more
  *   {"t":"boot","boot":"…"}   first line; entries of another boot are void
  *   {"t":"undone","id":7,"job":"train",…}   entries of that job (or of one tid) are done with
@@ -22,7 +26,7 @@
 #include "common/text.h"
 #include "policy/snapshot.h"
 
-typedef enum UndoType { UNDO_AFFINITY, UNDO_CGROUP, UNDO_DIR, _UNDO_MAX } UndoType;
+typedef enum UndoType { UNDO_AFFINITY, UNDO_CGROUP, UNDO_CPUS, UNDO_DIR /* of no process */, _UNDO_MAX } UndoType;
 
 typedef struct UndoEntry {
         UndoType type;
@@ -32,12 +36,14 @@ typedef struct UndoEntry {
         Process process;
         pid_t tid;
         uint64_t tid_start;
-        Bitset old, new; /* UNDO_AFFINITY: first old value wins, new is the latest */
+        Bitset old, new; /* UNDO_AFFINITY, UNDO_CPUS: first old value wins, new is the latest */
         Bitset before;   /* the committed `new` that one not yet committed replaced; empty: none */
+        uint64_t before_id; /* … and its transaction */
         Bitset cpuset;   /* what its cpuset allowed when `new` was noted, to tell when that changed; empty: not said */
         bool all;
-        char *old_path, *new_path; /* UNDO_CGROUP; new_path also UNDO_DIR */
-        char *controller;
+        bool restored;             /* in memory only: undo_restored() was said of it */
+        char *old_path, *new_path; /* UNDO_CGROUP; new_path also UNDO_CPUS and UNDO_DIR */
+        char *controller;          /* UNDO_DIR: NULL, or the path hands it down because of us */
 } UndoEntry;
 
 typedef struct Undo Undo;
@@ -53,15 +59,20 @@ int undo_note_affinity(Undo *u, uint64_t id, const char *job, Process p, pid_t t
                        const Bitset *old, const Bitset *new, bool all, const Bitset *cpuset); /* cpuset may be NULL */
 /* For a thread that has what we wrote for `from` because it was born since: an entry that says so and is committed, so
  * that a change on top of it goes back to that first. */
-int undo_note_inherited(Undo *u, uint64_t id, const char *job, Process p, pid_t tid, uint64_t tid_start,
-                        const UndoEntry *from);
+int undo_note_inherited(Undo *u, const char *job, Process p, pid_t tid, uint64_t tid_start, const UndoEntry *from);
 int undo_note_cgroup(Undo *u, uint64_t id, const char *job, Process p, const char *controller, const char *old,
                      const char *new);
-int undo_note_dir(Undo *u, uint64_t id, const char *job, const char *path);
+int undo_note_cpus(Undo *u, uint64_t id, const char *job, Process p, const char *controller, const char *group,
+                   const Bitset *old, const Bitset *new); /* old may be empty */
+int undo_note_dir(Undo *u, uint64_t id, const char *job, const char *path, const char *controller);
 int undo_commit(Undo *u, uint64_t id);
 bool undo_committed(const Undo *u, uint64_t id); /* does an entry of it say so? */
 uint64_t undo_next_id(const Undo *u);            /* what undo_begin() will give */
-int undo_abort(Undo *u, uint64_t id); /* its masks have been put back; memory is right even when the file is full */
+/* Memory is right even when the file is full. */
+int undo_abort(Undo *u, uint64_t id); /* all of its masks have been put back */
+/* Those that undo_restored() was said of: the others stay, not committed, for the next start to try again. */
+int undo_abort_restored(Undo *u, uint64_t id);
+void undo_restored(Undo *u, const UndoEntry *e); /* for undo_abort_restored(), which is to follow */
 
 int undo_revert(Undo *u,
                 const char *job); /* so that a revert that is cut short is ended by the next start; NULL: all */
@@ -71,6 +82,7 @@ int undo_revert(Undo *u,
 const UndoEntry *undo_entries(Undo *u, size_t *ret_n);
 const UndoEntry *undo_find_tid(const Undo *u, pid_t tid, uint64_t tid_start); /* its UNDO_AFFINITY entry or NULL */
 const UndoEntry *undo_find_cgroup(const Undo *u, Process p, const char *controller);
+const UndoEntry *undo_find_cpus(const Undo *u, const char *group);
 int undo_forget(Undo *u, const UndoEntry *e); /* undone, or its thread is gone */
 
 /* A journal in memory only, from text (tests, fuzzing): notes fail with -EBADF. *ret_n_bad: unreadable lines. */

@@ -98,7 +98,7 @@ static void test_restart(void **state) {
         assert_int_equal(note(f->undo, a, "train", 83, "0-7", "0-1"), 0);
         assert_int_equal(undo_note_cgroup(f->undo, a, "train", (Process){ 80, 1234 }, "cpuset", "/", "/qsched.slice/x"),
                          0);
-        assert_int_equal(undo_note_dir(f->undo, a, "train", "/sys/fs/cgroup/cpuset/qsched.slice/x"), 0);
+        assert_int_equal(undo_note_dir(f->undo, a, "train", "/sys/fs/cgroup/cpuset/qsched.slice/x", NULL), 0);
         assert_int_equal(undo_commit(f->undo, a), 0);
         assert_int_equal(undo_begin(f->undo, "other", &b), 0);
         assert_true(b > a);
