@@ -12,6 +12,7 @@
  */
 #include "daemon/readers/machine.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -233,24 +234,61 @@ int machine_read_xml(const char *label, const char *xml, size_t size, Topology *
         return machine_load(&s, ret, ret_message);
 }
 
-static int machine_read_directory(const char *path, Topology **ret, char **ret_message) {
+static bool is_captured(const char *path) {
         _cleanup_free_ char *cpus = path_join(path, "sys/devices/system/cpu");
-        _cleanup_free_ char *root = realpath(path, NULL);
-        MachineSource s = { .label = path, .fsroot = root };
         struct stat st;
+
+        return cpus && stat(cpus, &st) >= 0 && S_ISDIR(st.st_mode);
+}
+
+/* Captured systems come as archives with one directory at the top: path itself, or what is right below it. Returns
+ * how many there are, 0 or more; *ret is one of them. */
+static int find_captured(const char *path, char **ret) {
+        struct dirent **list = NULL;
+        int n, found = 0;
+
+        if (is_captured(path))
+                return (*ret = strdup(path)) ? 1 : -ENOMEM;
+        n = scandir(path, &list, NULL, alphasort);
+        for (int i = 0; i < n; i++) {
+                _cleanup_free_ char *below = list[i]->d_name[0] != '.' ? path_join(path, list[i]->d_name) : NULL;
+
+                free(list[i]);
+                if (!below || !is_captured(below))
+                        continue;
+                if (found++ == 0)
+                        *ret = TAKE_PTR(below);
+        }
+        free(list);
+        return found;
+}
+
+static int machine_read_directory(const char *path, Topology **ret, char **ret_message) {
+        _cleanup_free_ char *captured = NULL, *root = NULL;
+        MachineSource s = {};
         int r;
 
-        if (!cpus || !root)
-                return -ENOMEM;
-        if (stat(cpus, &st) < 0 || !S_ISDIR(st.st_mode))
+        r = find_captured(path, &captured);
+        if (r < 0)
+                return r;
+        if (r == 0)
                 return text_fail(-EBADMSG, ret_message,
-                                 "%s: not a captured system: there is no directory %s; give the directory that has it "
-                                 "below it, an hwloc XML file or a record",
-                                 path, cpus);
+                                 "%s: not a captured system: there is neither %s/sys/devices/system/cpu nor a "
+                                 "subdirectory that has it; give such a directory, an hwloc XML file or a record",
+                                 path, path);
+        if (r > 1)
+                return text_fail(-EBADMSG, ret_message,
+                                 "%s: %d captured systems are below it, each with sys/devices/system/cpu; give one of "
+                                 "them, such as %s",
+                                 path, r, captured);
+        root = realpath(captured, NULL);
+        if (!root)
+                return -ENOMEM;
         if (streq(root, "/"))
                 return text_fail(-EBADMSG, ret_message,
                                  "%s: this is the running system, not a captured one; leave --machine out", path);
-        r = machine_guard(path, machine_try, &s, ret_message);
+        s = (MachineSource){ .label = captured, .fsroot = root };
+        r = machine_guard(captured, machine_try, &s, ret_message);
         if (r < 0)
                 return r;
         return machine_load(&s, ret, ret_message);

@@ -122,6 +122,23 @@ narrow() { # no line over 80 characters
         [ "$(jq -s '.[0] == .[1] and .[0].seed == 7 and .[0].solver == "sa"' "$D/plans")" = true ]
 }
 
+@test "a long solve says so, and ends with the best plan so far when interrupted" {
+        ranks 64 >"$D/r64.job"
+        long=(qschedctl plan --machine "$data/a3.xml" --solver=exact "$D/r64.job")
+        timeout --preserve-status -s INT 12 "${long[@]}" --json >"$D/out" 2>"$D/err"
+        cat "$D/err"
+        jq -e '.feasible and .proved == false and (.tasks | length) == 64 and .elapsed_us > 11e6' "$D/out"
+        grep -qx 'qschedctl: Still solving after 10 s; SIGINT (Ctrl-C) ends it with the best plan so far.' "$D/err"
+        grep -q '^qschedctl: Stopped: ' "$D/err"
+        [ "$(wc -l <"$D/err")" -eq 2 ]
+        need script
+        NO_COLOR=1 run -0 script -qec "timeout --foreground --preserve-status -s INT 5 ${long[*]}" /dev/null </dev/null
+        [[ $output == *"Solving, 3 s; Ctrl-C ends it"* && $output == *"feasible: 64 tasks"* ]]
+        ranks 4 >"$D/r4.job"
+        qschedctl plan --machine "$data/a3.xml" "$D/r4.job" >/dev/null 2>"$D/err"
+        [ ! -s "$D/err" ] # nothing is said of a short one
+}
+
 @test "every recorded machine: a plan or exit code 4, valid JSON, text and picture within 80 columns" {
         for n in 4 16; do ranks $n >"$D/r$n.job"; done
         for file in "$data"/machines/*.{xml,tar.bz2}; do
@@ -321,9 +338,8 @@ bad_job() { # text with backslash sequences: a sentence with the file's name, ex
         bad_job 'no section\n'
         bad_job '[Ranks\n'
         bad_job '\0001\0002\0003\0377\0376'
-        : >"$D/bad.job"
-        run qschedctl plan --machine "$data/machines/24em64t-2n6c2t-pci.xml" "$D/bad.job"
-        [ "$status" -le 1 ]
+        bad_job ''
+        grep -q 'at least one \[Ranks\] section' "$D/err"
 }
 
 @test "files that are none: a directory, a FIFO, one that is not there, one that may not be read" {
@@ -363,8 +379,24 @@ bad_job() { # text with backslash sequences: a sentence with the file's name, ex
                 echo "$f"
                 fails 1 timeout 20 qschedctl plan --machine "$D/$f" "$D/train.job"
         done
-        run timeout 20 qschedctl topology --machine "$D/doctype.xml"
-        [ "$status" -le 1 ]
+        fails 1 timeout 20 qschedctl topology --machine "$D/doctype.xml"
+        grep -q 'doctype\.xml:2: this DOCTYPE has no system id' "$D/err"
+}
+
+@test "a captured system one level below what was given is found; of two, one must be named" {
+        mkdir "$D/top" "$D/top/notes" "$D/none"
+        M=$(machine 128arm-2pa2n8cluster4co)
+        ln -s "$M" "$D/top/host"
+        run -0 qschedctl topology --machine "$D/top" --json
+        [ "$(jq '.cpus | length' <<<"$output")" -eq 128 ]
+        ln -s "$M" "$D/top/other"
+        fails 1 qschedctl topology --machine "$D/top"
+        grep -q "2 captured systems .* such as $D/top/host" "$D/err"
+        fails 1 qschedctl topology --machine "$D/none"
+        grep -q "neither $D/none/sys/devices/system/cpu nor" "$D/err"
+        ln -s / "$D/none/self"
+        fails 1 qschedctl topology --machine "$D/none"
+        grep -q 'the running system' "$D/err"
 }
 
 @test "devices: unknown keys, doubles, links to nowhere" {
