@@ -13,15 +13,16 @@
 static const Shape small = { .packages = 1, .nodes = 2, .cores = 4, .smt = 1 };
 
 static void add_match(Job *j, MatchKind kind, const char *pattern) {
+        _cleanup_free_ char *copy = strdup(pattern);
+
         j->ranks[0].match = calloc(1, sizeof(Match));
         j->ranks[0].match->kind = kind;
         if (kind != MATCH_PID) {
-                j->ranks[0].match->pattern = strdup(pattern);
+                j->ranks[0].match->pattern = TAKE_PTR(copy);
                 return;
         }
         j->ranks[0].match->pids = calloc(8, sizeof(pid_t));
-        for (char *copy = strdup(pattern), *save = NULL, *p = strtok_r(copy, ",", &save); p;
-             p = strtok_r(NULL, ",", &save))
+        for (char *save = NULL, *p = strtok_r(copy, ",", &save); p; p = strtok_r(NULL, ",", &save))
                 j->ranks[0].match->pids[j->ranks[0].match->n_pids++] = atoi(p);
 }
 
