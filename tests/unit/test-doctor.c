@@ -272,6 +272,10 @@ static void test_settings(void **state) {
         assert_found(&h, "offline", DOCTOR_NOTE, "16 of 32 CPUs are offline (16-31), because SMT is off",
                      "smt/control");
         assert_found(&h, "kernel", DOCTOR_NOTE, "MPOL_PREFERRED_MANY", "5.15");
+        for (unsigned i = 16; i < N_CPUS; i++)
+                h.snapshot->owned_topology->cpus[i].smt = 1;
+        examine(&h);
+        assert_found(&h, "smt", DOCTOR_OK, "SMT is on: the 32 CPUs are up to 2 per core", NULL);
         h.snapshot->owned_topology->n_nodes = 1; /* nothing is remote: balancing has nothing to move */
         put(&h, "proc/sys/kernel/numa_balancing", "1\n");
         for (size_t i = 0; i < h.snapshot->n_devices; i++)
@@ -363,7 +367,7 @@ static void test_masks(void **state) {
             "{\"t\":\"affinity\",\"id\":7,\"job\":\"j\",\"pid\":710,\"start\":7100,\"tid\":5711,\"old\":\"0-30\"}\n"
             "{\"t\":\"cgroup\",\"id\":7,\"job\":\"j\",\"pid\":730,\"start\":7300}\n"
             "{\"t\":\"affinity\",\"id\":7,\"job\":\"j\",\"pid\":731,\"start\":7310,\"tid\":731}\n"
-            "{\"t\":\"affinity\",\"id\":7,\"job\":\"j\",\"pid\":720,\"start\":7199,\"tid\":720}\n"
+            "{\"t\":\"affinity\",\"id\":7,\"job\":\"j\",\"pid\":730,\"start\":7299,\"tid\":730}\n"
             "{\"t\":\"affinity\",\"id\":7,\"job\":\"j\",\"pid\":720,\"start\":7200,\"tid\":720}\n"
             "{\"t\":\"aff");
         examine(&h);
