@@ -20,7 +20,7 @@ const OptionItem option_items[] = {
         { "host", 'H', OPTION_STRING, "HOST", AT(host), 0, false,
           "Ask the daemon of another host, over ssh: [USER@]HOST" },
         { "machine", 0, OPTION_STRING, "PATH", AT(machine), 0, false,
-          "Work without the daemon on a recorded machine: an hwloc XML file, a directory with a captured /sys, or a record" },
+          "Work without the daemon on a recorded machine: an hwloc XML file, a directory with a captured /sys in it or one level below, or a record" },
         { "devices", 0, OPTION_STRING, "FILE", AT(devices), 0, false,
           "Work without the daemon, with the devices that FILE describes; without --machine on this system" },
         { "solver", 0, OPTION_SOLVER, "NAME", AT(solver), 0, false, "Solve with this solver" },
