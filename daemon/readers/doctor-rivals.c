@@ -160,8 +160,8 @@ static int say_irqbalance(Doctor *d, const Irqbalance *b, const Bitset *vectors)
                        (int) b->pid, open, n, list, source)
                        ?: doctor_mend(
                                   d,
-                                  "It need not be stopped: add --banirq=N for each to OPTIONS in /etc/default/irqbalance or "
-                                  "IRQBALANCE_ARGS in /etc/sysconfig/irqbalance, and restart it.");
+                                  "It need not be stopped: add --banirq=N for each to IRQBALANCE_ARGS (OPTIONS in older Debian and Ubuntu) in "
+                                  "/etc/default/irqbalance or /etc/sysconfig/irqbalance, and restart it.");
 }
 
 int doctor_irqbalance(Doctor *d) {
@@ -196,13 +196,16 @@ static const Rival rivals[] = {
         { "numad", DOCTOR_PROBLEM, "it binds busy processes to nodes of its own choice, anew each time",
           "systemctl disable --now numad" },
         { "koordlet", DOCTOR_WARNING, "Koordinator's agent writes the cpusets of pods",
-          "Leave the pods with devices to one of them: CPU orchestration off there, or Drift=yield in qschedd.conf." },
+          "Leave pods with devices to one of the two: switch its CPU orchestration off for them." },
         { "rubik", DOCTOR_WARNING, "openEuler's rubik writes cpusets and quotas of pods",
           "Leave its CPU features off for pods with devices." },
         { "atuned", DOCTOR_WARNING, "A-Tune may set masks, governors and interrupt affinity by its profile",
           "atune-adm list shows the profile in force; use one without affinity settings." },
-        { "oeaware", DOCTOR_WARNING, "oeAware's tune_numa and tune_irq plugins move threads and interrupts",
-          "oeawarectl -q lists what is enabled; disable tune_numa and tune_irq with oeawarectl -d." },
+        { "oeaware", DOCTOR_WARNING,
+          "oeAware's tune_numa_mem_access moves threads and pages, net_hard_irq_tune interrupts",
+          "oeawarectl -q lists what is enabled; oeawarectl -d tune_numa_mem_access, and so for net_hard_irq_tune" },
+        { "cpuset-manager", DOCTOR_WARNING, "it writes the cpusets of containers",
+          "Leave containers with devices out of its configuration, or let it alone place them." },
         { "uksmd", DOCTOR_NOTE, "it merges pages of processes, which then have no node of their own",
           "systemctl disable --now uksmd" },
 };
