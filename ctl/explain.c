@@ -5,17 +5,37 @@
  */
 #include <math.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "ctl/output.h"
+#include "daemon/readers/process.h"
+#include "policy/record.h"
 
 #define BAR_WIDTH 20U
+#define MEMORY_BUDGET_USEC UINT64_C(50000)
 
 static const PlacementTerm *term_by_name(const char *name) {
         for (const PlacementTerm *t = placement_terms; t->name; t++)
                 if (streq(t->name, name))
                         return t;
         return NULL;
+}
+
+/* What numa_maps says, of which the rest may be missing when that took too long. */
+static void show_memory(const json_t *t) {
+        const json_t *nodes = jget(t, "memory_by_node"), *v;
+        const char *node, *between = "  has ";
+        char bytes[32];
+
+        json_object_foreach ((json_t *) nodes, node, v)
+                if (json_integer_value(v) > 0) {
+                        out("%s%s on node %s", between,
+                            text_format_bytes(bytes, sizeof(bytes), (uint64_t) json_integer_value(v)), node);
+                        between = ", ";
+                }
+        if (*between == ',')
+                out("%s\n", json_is_false(jget(t, "memory_complete")) ? " (and more that was not counted)" : "");
 }
 
 static void show_place(const json_t *t) {
@@ -33,6 +53,7 @@ static void show_place(const json_t *t) {
         out("\n");
         if (*before && json_is_true(jget(t, "changed")))
                 out_wrapped("  now on CPUs ", "    ", INK_WARN, before);
+        show_memory(t);
 }
 
 /* The weight in force, which the configuration may have set; else the default. */
@@ -130,6 +151,28 @@ static json_t *explain_plan(const json_t *plan, const char *what) {
                          w.group[TERM_COMPAT], "messages", json_object_get(plan, "messages"));
 }
 
+/* Of processes of this system, as the daemon does it: the kernel walks their page tables for it, so not for long. */
+static void add_memory(const Topology *topology, json_t *explained) {
+        uint64_t until = clock_monotonic_usec() + MEMORY_BUDGET_USEC;
+        size_t i;
+        json_t *t;
+
+        json_array_foreach (json_object_get(explained, "tasks"), i, t) {
+                _cleanup_free_ uint64_t *bytes = NULL;
+                uint64_t now = clock_monotonic_usec();
+                pid_t pid = (pid_t) json_integer_value(json_object_get(t, "pid"));
+                int r = -ETIME;
+
+                if (pid <= 0)
+                        continue;
+                if (now < until)
+                        r = process_memory_by_node(pid, topology, until - now, &bytes);
+                (void) json_object_set_new(t, "memory_by_node",
+                                           r < 0 ? json_null() : record_by_node(topology, bytes, UINT64_MAX));
+                (void) json_object_set_new(t, "memory_complete", json_boolean(r == 0));
+        }
+}
+
 static int no_such_task(const json_t *plan, const char *what) {
         size_t n = json_array_size(jget(plan, "tasks"));
 
@@ -154,6 +197,8 @@ static int explain_offline(const Options *o, int argc, char **argv, json_t **ret
         if (r != EXIT_DONE)
                 return r;
         *ret = explain_plan(plan, what);
+        if (!o->machine)
+                add_memory(f.snapshot->topology, *ret);
         if (!json_is_true(jget(plan, "feasible")))
                 r = EXIT_INFEASIBLE;
         else if (json_array_size(jget(*ret, "tasks")) == 0)

@@ -9,7 +9,7 @@
 #include "common/text.h"
 #include "policy/record.h"
 
-static json_t *by_node_json(const Topology *t, const uint64_t *values, uint64_t unknown) {
+json_t *record_by_node(const Topology *t, const uint64_t *values, uint64_t unknown) {
         json_t *o = json_object();
 
         for (unsigned i = 0; o && i < t->n_nodes; i++) {
@@ -124,7 +124,7 @@ json_t *record_task(const Snapshot *s, const Task *t) {
                 { "mems", json_bitset(&t->mems) },
                 { "threads", json_integer(t->threads) },
                 { "memory_by_node",
-                  t->memory_by_node ? by_node_json(s->topology, t->memory_by_node, UINT64_MAX) : json_null() },
+                  t->memory_by_node ? record_by_node(s->topology, t->memory_by_node, UINT64_MAX) : json_null() },
                 { "cpu_use", json_real_or_null(t->cpu_use) },
                 { "quota", json_real_or_null(t->quota) },
                 { "request", json_real_or_null(t->request) },
@@ -142,7 +142,7 @@ static json_t *free_memory_json(const Topology *t) {
 
         for (unsigned i = 0; values && i < t->n_nodes; i++)
                 values[i] = t->nodes[i].free;
-        return values ? by_node_json(t, values, UINT64_MAX) : NULL;
+        return values ? record_by_node(t, values, UINT64_MAX) : NULL;
 }
 
 static json_t *machine_json(const Snapshot *s, const char *xml) {

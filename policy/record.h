@@ -19,5 +19,7 @@ int record_machine_xml(const json_t *root, const char **ret, char **ret_message)
 int record_to_snapshot(const json_t *root, Topology *topology, Snapshot **ret, char **ret_message);
 int record_from_snapshot(const Snapshot *s, const char *machine_xml, json_t **ret);
 json_t *record_device(const Snapshot *s, const Device *d); /* one element, also used by status; NULL on OOM */
+/* {"NODE":n} by the kernel's numbers, without those of the value `unknown`. */
+json_t *record_by_node(const Topology *t, const uint64_t *values, uint64_t unknown);
 json_t *record_link(const Snapshot *s, const Link *l);
 json_t *record_task(const Snapshot *s, const Task *t);

@@ -252,6 +252,21 @@ record() { # a record of two CPUs nodes with a device and two tasks, from an XML
                          cpus: "1", allowed_cpus: "0-23", mems: "0-1", threads: 1}]}'
 }
 
+@test "explain of a running process tells on which nodes its memory is" {
+        [ -r /proc/self/numa_maps ] || skip "this kernel has no numa_maps"
+        worker --threads=1
+        printf '[Device npu0]\nKind=ascend\nNUMANode=0\n' >"$D/one.devices"
+        printf '[Job]\nName=t\n[Ranks]\nMatch=pid:%d\n' "$last" >"$D/t.job"
+        run -0 qschedctl explain --devices "$D/one.devices" "$D/t.job" t/0 --json
+        jq -e --argjson pid "$last" '.tasks[0].pid == $pid and .tasks[0].memory_complete
+               and ([.tasks[0].memory_by_node[]] | add) > 100000' <<<"$output"
+        run -0 qschedctl explain --devices "$D/one.devices" "$D/t.job" t/0
+        grep -Eq '^  has [0-9.]+ [KM]iB on node [0-9]+' <<<"$output"
+        kunpeng # no process, no memory
+        run -0 qschedctl explain "${K[@]}" "$D/train.job" train/0
+        ! grep -q '^  has ' <<<"$output" || false
+}
+
 @test "a record: its tasks are what was before, its devices are those there are" {
         record >"$D/r.json"
         printf '[Job]\nName=train\n[Ranks]\nCount=1\nCPUs=4\nDevice=ascend:1\n' >"$D/one.job"
