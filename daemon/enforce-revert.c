@@ -537,12 +537,14 @@ static int forget_gone(Enforcer *e) {
                 for (size_t j = i; j < i + k; j++) {
                         bool dead = gone;
                         Thread t;
+                        int q;
 
                         if (entries[j]->type == UNDO_CGROUP && gone)
                                 dead = !group_populated(e, entries[j]);
-                        else if (entries[j]->type == UNDO_AFFINITY && !gone)
-                                dead = thread_read(&identity, entries[j]->tid, &t) == -ESRCH ||
-                                       t.start != entries[j]->tid_start;
+                        else if (entries[j]->type == UNDO_AFFINITY && identity.proc_fd >= 0) {
+                                q = thread_read(&identity, entries[j]->tid, &t);
+                                dead = q == -ESRCH || (q >= 0 && t.start != entries[j]->tid_start);
+                        }
                         if (dead)
                                 (void) undo_forget(e->undo, entries[j]);
                 }

@@ -69,7 +69,10 @@ tests_unit_test_enforce_group_LDADD = libdaemon.la libreaders.la libpolicy.la li
 check_PROGRAMS += tests/unit/test-enforce-random
 tests_unit_test_enforce_random_SOURCES = tests/unit/test-enforce-random.c tests/unit/enforce-fixture.c tests/unit/enforce-fixture.h
 tests_unit_test_enforce_random_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
-TESTS += tests/unit/test-enforce tests/unit/test-enforce-group tests/unit/test-enforce-random
+check_PROGRAMS += tests/unit/test-enforce-order
+tests_unit_test_enforce_order_SOURCES = tests/unit/test-enforce-order.c tests/unit/enforce-fixture.c tests/unit/enforce-fixture.h
+tests_unit_test_enforce_order_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-enforce tests/unit/test-enforce-group tests/unit/test-enforce-order tests/unit/test-enforce-random
 
 # For ./dev check, which runs a part of them under sanitizers
 print-tests:

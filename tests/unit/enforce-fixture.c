@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <systemd/sd-daemon.h>
 #include <time.h>
 
 #include "common/fileio.h"
@@ -370,4 +371,98 @@ void assert_message(const Fixture *f, const char *part) {
         for (char **m = f->outcome.messages; m && *m; m++)
                 print_error("message: %s\n", *m);
         fail_msg("no message says \"%s\"", part);
+}
+
+const char *cpuset_tree(const Fixture *f) {
+        return f->cgroups.cpuset ? f->cgroups.cpuset : f->cgroups.unified_cpuset ? f->cgroups.unified : NULL;
+}
+
+bool cpuset_usable(const Fixture *f) {
+        const char *shown = f->cgroups.shown[f->cgroups.cpuset ? CGROUP_CPUSET : CGROUP_UNIFIED];
+
+        return cpuset_tree(f) && geteuid() == 0 && access(cpuset_tree(f), W_OK) == 0 && shown && streq(shown, "/");
+}
+
+void group_set(const char *dir, const char *file, const char *text) {
+        _cleanup_free_ char *path = path_join(dir, file);
+
+        assert_int_equal(write_file_at(AT_FDCWD, path, text), 0);
+}
+
+void group_add(const char *dir, pid_t pid) {
+        char text[16];
+
+        (void) snprintf(text, sizeof(text), "%d", pid);
+        group_set(dir, "cgroup.procs", text);
+}
+
+/* Its path in the hierarchy that has cpuset, as /proc/PID/cgroup says (on the unified one /proc/PID/cpuset names the
+ * nearest group that has the controller, which systemd takes away as it pleases). */
+char *cpuset_path_of(pid_t pid) {
+        char path[40], line[4096], *found = NULL;
+        FILE *file;
+
+        (void) snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
+        file = fopen(path, "re");
+        assert_non_null(file);
+        while (fgets(line, sizeof(line), file)) {
+                line[strcspn(line, "\n")] = '\0';
+                if (strncmp(line, "0::", 3) == 0 && !found)
+                        found = strdup(line + 3);
+                if (strstr(line, ":cpuset:")) {
+                        free(found);
+                        found = strdup(strstr(line, ":cpuset:") + 8);
+                        break;
+                }
+        }
+        (void) fclose(file);
+        return found;
+}
+
+void assert_cpuset_path(pid_t pid, const char *path) {
+        _cleanup_free_ char *is = cpuset_path_of(pid);
+
+        assert_string_equal(is, path);
+}
+
+int adopt(Fixture *f, Process p, OwnerKind kind, const char *cpus, char **ret_group) {
+        Task task = { .pid = p.pid, .start_time = p.start_time, .cgroup = cpuset_path_of(p.pid), .owner_kind = kind };
+        int r;
+
+        outcome_done(&f->outcome);
+        r = enforce_adopt(f->enforcer, "train", &task, &plan_for(p, cpus, NULL)->tasks[0], ret_group, &f->outcome);
+        free(task.cgroup);
+        return r;
+}
+
+static bool had_slice; /* somebody else's jobs, or what is left of them */
+
+/* A worker in nobody's group, wherever the test runs. */
+Worker homeless(const Fixture *f, const char *arg) {
+        _cleanup_free_ char *slice = path_join(cpuset_tree(f), "qsched.slice");
+        Worker w = worker_start(arg, NULL);
+
+        had_slice = access(slice, F_OK) == 0;
+        group_add(cpuset_tree(f), w.process.pid);
+        if (f->cgroups.cpuset && f->cgroups.systemd)
+                group_add(f->cgroups.systemd, w.process.pid);
+        if (f->cgroups.cpuset && f->cgroups.unified)
+                group_add(f->cgroups.unified, w.process.pid);
+        assert_cpuset_path(w.process.pid, "/");
+        return w;
+}
+
+/* systemd removes a scope a moment after its last process has left. */
+void assert_no_group(Fixture *f, const char *group) {
+        _cleanup_free_ char *dir = path_join(cpuset_tree(f), group + 1), *slice = path_join(cpuset_tree(f), "qsched.slice");
+        struct stat st;
+
+        for (unsigned i = 0; i < 2000 && access(dir, F_OK) == 0; i++) {
+                assert_int_equal(enforce_sweep(f->enforcer), 0);
+                usleep(10000);
+        }
+        assert_int_equal(access(dir, F_OK), -1);
+        /* The slice is systemd's, or ours and gone too, unless somebody else's job is in it. */
+        if (sd_booted() <= 0 && !had_slice && stat(slice, &st) == 0)
+                assert_true(st.st_nlink > 2);
 }

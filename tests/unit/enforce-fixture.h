@@ -67,3 +67,22 @@ const Plan *plan_for(Process p, const char *cpus, const Process *children);
 int apply(Fixture *f, Process p, const char *cpus);
 int revert(Fixture *f);
 void assert_message(const Fixture *f, const char *part); /* some message contains it */
+
+/* Groups. The hierarchy that has the cpuset controller; a test of groups needs root and all of it. */
+const char *cpuset_tree(const Fixture *f);
+bool cpuset_usable(const Fixture *f);
+#define SKIP_UNLESS_USABLE(f)                                                                                          \
+        do {                                                                                                           \
+                if (!cpuset_usable(f)) {                                                                                      \
+                        print_message("needs root and a whole cpuset hierarchy\n");                                    \
+                        skip();                                                                                        \
+                }                                                                                                      \
+        } while (0)
+
+void group_set(const char *dir, const char *file, const char *text);
+void group_add(const char *dir, pid_t pid);
+char *cpuset_path_of(pid_t pid); /* caller frees */
+void assert_cpuset_path(pid_t pid, const char *path);
+int adopt(Fixture *f, Process p, OwnerKind kind, const char *cpus, char **ret_group);
+Worker homeless(const Fixture *f, const char *arg); /* in nobody's group */
+void assert_no_group(Fixture *f, const char *group);

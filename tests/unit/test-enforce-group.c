@@ -17,47 +17,16 @@
 
 static char foreign[128]; /* a cpuset that is not ours, per test */
 
-static const char *tree(const Fixture *f) {
-        return f->cgroups.cpuset ? f->cgroups.cpuset : f->cgroups.unified_cpuset ? f->cgroups.unified : NULL;
-}
-
-static bool usable(const Fixture *f) {
-        const char *shown = f->cgroups.shown[f->cgroups.cpuset ? CGROUP_CPUSET : CGROUP_UNIFIED];
-
-        return tree(f) && geteuid() == 0 && access(tree(f), W_OK) == 0 && shown && streq(shown, "/");
-}
-
-#define SKIP_UNLESS_USABLE(f)                                                                                          \
-        do {                                                                                                           \
-                if (!usable(f)) {                                                                                      \
-                        print_message("needs root and a whole cpuset hierarchy\n");                                    \
-                        skip();                                                                                        \
-                }                                                                                                      \
-        } while (0)
-
-static void group_set(const char *dir, const char *file, const char *text) {
-        _cleanup_free_ char *path = path_join(dir, file);
-
-        assert_int_equal(write_file_at(AT_FDCWD, path, text), 0);
-}
-
-static void group_add(const char *dir, pid_t pid) {
-        char text[16];
-
-        (void) snprintf(text, sizeof(text), "%d", pid);
-        group_set(dir, "cgroup.procs", text);
-}
-
 static void foreign_make(const Fixture *f, const char *cpus, pid_t pid) {
-        (void) snprintf(foreign, sizeof(foreign), "%s/qsched-test-%d", tree(f), getpid());
+        (void) snprintf(foreign, sizeof(foreign), "%s/qsched-test-%d", cpuset_tree(f), getpid());
         assert_int_equal(mkdir(foreign, 0755), 0);
         if (f->cgroups.cpuset) {
-                _cleanup_free_ char *path = path_join(tree(f), "cpuset.mems"), *mems = NULL;
+                _cleanup_free_ char *path = path_join(cpuset_tree(f), "cpuset.mems"), *mems = NULL;
 
                 assert_int_equal(read_line_at(AT_FDCWD, path, &mems), 0);
                 group_set(foreign, "cpuset.mems", mems);
         } else
-                group_set(tree(f), "cgroup.subtree_control", "+cpuset");
+                group_set(cpuset_tree(f), "cgroup.subtree_control", "+cpuset");
         group_set(foreign, "cpuset.cpus", cpus);
         group_add(foreign, pid);
 }
@@ -67,35 +36,6 @@ static void foreign_remove(Worker *w) {
         for (unsigned i = 0; i < 100 && rmdir(foreign) < 0; i++) /* the dead leave it a moment later */
                 usleep(10000);
         assert_int_equal(access(foreign, F_OK), -1);
-}
-
-/* Its path in the hierarchy that has cpuset, as /proc/PID/cgroup says (on the unified one /proc/PID/cpuset names the
- * nearest group that has the controller, which systemd takes away as it pleases). */
-static char *cpuset_path_of(pid_t pid) {
-        char path[40], line[4096], *found = NULL;
-        FILE *file;
-
-        (void) snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
-        file = fopen(path, "re");
-        assert_non_null(file);
-        while (fgets(line, sizeof(line), file)) {
-                line[strcspn(line, "\n")] = '\0';
-                if (strncmp(line, "0::", 3) == 0 && !found)
-                        found = strdup(line + 3);
-                if (strstr(line, ":cpuset:")) {
-                        free(found);
-                        found = strdup(strstr(line, ":cpuset:") + 8);
-                        break;
-                }
-        }
-        (void) fclose(file);
-        return found;
-}
-
-static void assert_cpuset_path(pid_t pid, const char *path) {
-        _cleanup_free_ char *is = cpuset_path_of(pid);
-
-        assert_string_equal(is, path);
 }
 
 static void test_outside(void **state) {
@@ -230,48 +170,6 @@ static void test_rewritten(void **state) {
         foreign_remove(&w);
 }
 
-static int adopt(Fixture *f, Process p, OwnerKind kind, const char *cpus, char **ret_group) {
-        Task task = { .pid = p.pid, .start_time = p.start_time, .cgroup = cpuset_path_of(p.pid), .owner_kind = kind };
-        int r;
-
-        outcome_done(&f->outcome);
-        r = enforce_adopt(f->enforcer, "train", &task, &plan_for(p, cpus, NULL)->tasks[0], ret_group, &f->outcome);
-        free(task.cgroup);
-        return r;
-}
-
-static bool had_slice; /* somebody else's jobs, or what is left of them */
-
-/* A worker in nobody's group, wherever the test runs. */
-static Worker homeless(const Fixture *f, const char *arg) {
-        _cleanup_free_ char *slice = path_join(tree(f), "qsched.slice");
-        Worker w = worker_start(arg, NULL);
-
-        had_slice = access(slice, F_OK) == 0;
-        group_add(tree(f), w.process.pid);
-        if (f->cgroups.cpuset && f->cgroups.systemd)
-                group_add(f->cgroups.systemd, w.process.pid);
-        if (f->cgroups.cpuset && f->cgroups.unified)
-                group_add(f->cgroups.unified, w.process.pid);
-        assert_cpuset_path(w.process.pid, "/");
-        return w;
-}
-
-/* systemd removes a scope a moment after its last process has left. */
-static void assert_no_group(Fixture *f, const char *group) {
-        _cleanup_free_ char *dir = path_join(tree(f), group + 1), *slice = path_join(tree(f), "qsched.slice");
-        struct stat st;
-
-        for (unsigned i = 0; i < 2000 && access(dir, F_OK) == 0; i++) {
-                assert_int_equal(enforce_sweep(f->enforcer), 0);
-                usleep(10000);
-        }
-        assert_int_equal(access(dir, F_OK), -1);
-        /* The slice is systemd's, or ours and gone too, unless somebody else's job is in it. */
-        if (sd_booted() <= 0 && !had_slice && stat(slice, &st) == 0)
-                assert_true(st.st_nlink > 2);
-}
-
 static void test_adopt(void **state) {
         Fixture *f = *state;
         _cleanup_free_ char *group = NULL, *expected = NULL, *dir = NULL, *mems = NULL, *mems_root = NULL, *path = NULL;
@@ -292,11 +190,11 @@ static void test_adopt(void **state) {
         assert_true(bitset_weight(&f->outcome.changes[f->outcome.n_changes - 1].old) > 1);
 
         /* Memory is left wide. */
-        dir = path_join(tree(f), group + 1);
+        dir = path_join(cpuset_tree(f), group + 1);
         path = path_join(dir, f->cgroups.cpuset ? "cpuset.mems" : "cpuset.mems.effective");
         assert_int_equal(read_line_at(AT_FDCWD, path, &mems), 0);
         free(path);
-        path = path_join(tree(f), f->cgroups.cpuset ? "cpuset.mems" : "cpuset.mems.effective");
+        path = path_join(cpuset_tree(f), f->cgroups.cpuset ? "cpuset.mems" : "cpuset.mems.effective");
         assert_int_equal(read_line_at(AT_FDCWD, path, &mems_root), 0);
         assert_string_equal(mems, mems_root);
 
@@ -344,7 +242,7 @@ static void test_adopt_orphan(void **state) {
         w = homeless(f, "--threads=1");
         assert_int_equal(adopt(f, w.process, OWNER_NONE, cpu_b, &group), 0);
         child = homeless(f, "--threads=1");
-        _cleanup_free_ char *dir = path_join(tree(f), group + 1);
+        _cleanup_free_ char *dir = path_join(cpuset_tree(f), group + 1);
         group_add(dir, child.process.pid);
         worker_end(&w);
         assert_int_equal(enforce_sweep(f->enforcer), 0);

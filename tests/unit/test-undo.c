@@ -5,8 +5,11 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <signal.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include <cmocka.h>
 
@@ -19,6 +22,16 @@ typedef struct Fixture {
         Undo *undo;
         char **messages;
 } Fixture;
+
+static bool truncate_fails; /* stands in front of libc's, for a disk that does not even let a file be cut */
+
+int ftruncate(int fd, off_t length) {
+        if (truncate_fails) {
+                errno = EIO;
+                return -1;
+        }
+        return (int) syscall(SYS_ftruncate, fd, length);
+}
 
 static void remove_tree(const char *dir) {
         _cleanup_free_ char *command = NULL;
@@ -171,6 +184,125 @@ static void test_abort(void **state) {
                 assert_null(undo_find_tid(f->undo, 82, 1082));
                 reopen(f);
         }
+}
+
+/* One of three could not be put back: it stays as it is for the next start, and only it. */
+static void test_abort_restored(void **state) {
+        Fixture *f = *state;
+        uint64_t first, id;
+
+        assert_int_equal(undo_begin(f->undo, "a", &first), 0);
+        assert_int_equal(note(f->undo, first, "a", 81, "0-7", "0-1"), 0);
+        assert_int_equal(undo_commit(f->undo, first), 0);
+        assert_int_equal(undo_begin(f->undo, "a", &id), 0);
+        for (pid_t t = 81; t <= 83; t++)
+                assert_int_equal(note(f->undo, id, "a", t, t == 81 ? "0-1" : "0-7", "2-3"), 0);
+        undo_restored(f->undo, undo_find_tid(f->undo, 81, 1081));
+        undo_restored(f->undo, undo_find_tid(f->undo, 82, 1082));
+        assert_int_equal(undo_abort_restored(f->undo, id), 0);
+        for (int i = 0; i < 2; i++) {
+                assert_int_equal(count(f->undo), 2);
+                assert_set(&undo_find_tid(f->undo, 81, 1081)->new, "0-1");
+                assert_true(undo_find_tid(f->undo, 81, 1081)->committed);
+                assert_set(&undo_find_tid(f->undo, 83, 1083)->new, "2-3");
+                assert_set(&undo_find_tid(f->undo, 83, 1083)->old, "0-7");
+                assert_false(undo_find_tid(f->undo, 83, 1083)->committed);
+                assert_true(undo_committed(f->undo, first));
+                assert_false(undo_committed(f->undo, id));
+                reopen(f);
+        }
+        undo_restored(f->undo, undo_find_tid(f->undo, 83, 1083));
+        assert_int_equal(undo_abort_restored(f->undo, id), 0);
+        reopen(f);
+        assert_int_equal(count(f->undo), 1);
+}
+
+/* An id says of which order an entry is, also when what stood before it is in force again, and after a rewrite. */
+static void test_committed(void **state) {
+        Fixture *f = *state;
+        uint64_t next = undo_next_id(f->undo), id;
+
+        assert_int_equal(undo_begin(f->undo, "a", &id), 0);
+        assert_int_equal(id, next);
+        assert_int_equal(note(f->undo, id, "a", 81, "0-7", "0-1"), 0);
+        assert_false(undo_committed(f->undo, id));
+        assert_int_equal(undo_commit(f->undo, id), 0);
+        assert_int_equal(undo_begin(f->undo, "a", &next), 0);
+        for (unsigned i = 0; i < 600; i++) {
+                assert_int_equal(note(f->undo, next, "a", 81, "0-1", "2-3"), 0);
+                assert_int_equal(note(f->undo, next, "a", 90, "0-7", "2-3"), 0);
+                assert_int_equal(undo_forget(f->undo, undo_find_tid(f->undo, 90, 1090)), 0);
+        }
+        assert_true(size_of(f) < 60000); /* it was rewritten meanwhile */
+        reopen(f);
+        assert_false(undo_committed(f->undo, next));
+        assert_int_equal(undo_abort(f->undo, next), 0);
+        for (int i = 0; i < 2; i++) {
+                assert_true(undo_committed(f->undo, id));
+                assert_false(undo_committed(f->undo, next));
+                assert_set(&undo_find_tid(f->undo, 81, 1081)->new, "0-1");
+                reopen(f);
+        }
+}
+
+/* The CPUs of a group of ours: known until the commit or the abort, over a restart. */
+static void test_cpus(void **state) {
+        static const char *const olds[] = { "0-3", "" };
+        Fixture *f = *state;
+        uint64_t id;
+
+        for (unsigned i = 0; i < 4; i++) {
+                _cleanup_(bitset_done) Bitset old = BITSET_EMPTY, new = BITSET_EMPTY;
+                const UndoEntry *e;
+
+                if (*olds[i / 2])
+                        assert_int_equal(bitset_parse(olds[i / 2], &old), 0);
+                assert_int_equal(bitset_parse("4-7", &new), 0);
+                assert_int_equal(undo_begin(f->undo, "a", &id), 0);
+                assert_int_equal(undo_note_cpus(f->undo, id, "a", (Process){ 80, 1234 }, "cpuset", "/qsched.slice/x",
+                                                &old, &new),
+                                 0);
+                reopen(f);
+                assert_null(f->messages);
+                e = undo_find_cpus(f->undo, "/qsched.slice/x");
+                assert_non_null(e);
+                assert_false(e->committed);
+                assert_int_equal(e->process.pid, 80);
+                assert_set(&e->old, olds[i / 2]);
+                assert_set(&e->new, "4-7");
+                assert_int_equal(i % 2 ? undo_commit(f->undo, id) : undo_abort(f->undo, id), 0);
+                assert_null(undo_find_cpus(f->undo, "/qsched.slice/x"));
+                reopen(f);
+                assert_int_equal(count(f->undo), 0);
+        }
+}
+
+/* A line that came half into the file, and could not be cut off: no other may join it. */
+static void test_torn(void **state) {
+        const struct rlimit none = { RLIM_INFINITY, RLIM_INFINITY };
+        Fixture *f = *state;
+        struct rlimit few = none;
+        uint64_t id;
+
+        (void) signal(SIGXFSZ, SIG_IGN);
+        assert_int_equal(undo_begin(f->undo, "a", &id), 0);
+        assert_int_equal(note(f->undo, id, "a", 81, "0-7", "0-1"), 0);
+        few.rlim_cur = (rlim_t) size_of(f) + 20;
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &few), 0);
+        truncate_fails = true;
+        assert_int_equal(note(f->undo, id, "a", 82, "0-7", "0-1"), -ENOSPC);
+        assert_int_equal(size_of(f), few.rlim_cur); /* the half line is there */
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+        assert_int_equal(note(f->undo, id, "a", 83, "0-7", "0-1"), -EIO);
+        assert_int_equal(undo_commit(f->undo, id), -EIO);
+        assert_int_equal(size_of(f), few.rlim_cur);
+        truncate_fails = false;
+        assert_int_equal(note(f->undo, id, "a", 84, "0-7", "0-1"), 0);
+        assert_int_equal(undo_commit(f->undo, id), 0);
+        reopen(f);
+        assert_null(f->messages);
+        assert_int_equal(count(f->undo), 2);
+        assert_true(undo_find_tid(f->undo, 84, 1084)->committed);
 }
 
 static void test_revert_mark(void **state) {
@@ -409,6 +541,10 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_restart, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_first_old_wins, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_abort, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_abort_restored, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_committed, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_cpus, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_torn, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_revert_mark, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_forget_empties, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_growth, setup, teardown),
