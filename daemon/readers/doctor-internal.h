@@ -17,6 +17,8 @@ struct Doctor {
         const Topology *topology;
         const DoctorCheck *check; /* that runs */
         int proc_fd;
+        ProcStat *processes; /* all but kernel threads and dead ones, when it began */
+        size_t n_processes;
         pid_t *left; /* processes with masks of a daemon that is gone, each once */
         size_t n_left;
         DoctorReport report;
@@ -36,7 +38,7 @@ bool doctor_is_live(const Doctor *d);
 /* The word in brackets of "always [madvise] never", else the whole line. */
 int doctor_choice(const Doctor *d, const char *path, char **ret);
 /* Is a process of that name (comm) there? Its pid, or 0. */
-int doctor_find_process(const Doctor *d, const char *comm, pid_t *ret);
+pid_t doctor_find_process(const Doctor *d, const char *comm);
 bool doctor_applied(const Doctor *d, const Task *t);
 
 /* The first few of many, as "a, b, c and 5 more". */

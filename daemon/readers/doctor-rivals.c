@@ -165,14 +165,13 @@ static int say_irqbalance(Doctor *d, const Irqbalance *b, const Bitset *vectors)
 }
 
 int doctor_irqbalance(Doctor *d) {
-        Irqbalance b = {};
+        Irqbalance b = { .pid = doctor_find_process(d, "irqbalance") };
         Bitset vectors = BITSET_EMPTY;
-        int r = doctor_find_process(d, "irqbalance", &b.pid);
+        int r;
 
-        if (r >= 0 && b.pid == 0)
+        if (b.pid == 0)
                 return doctor_say(d, DOCTOR_OK, "irqbalance does not run.");
-        if (r >= 0)
-                r = read_arguments(d, &b);
+        r = read_arguments(d, &b);
         if (r >= 0 && ask_irqbalance(d, b.pid, &b.banned) >= 0)
                 b.asked = true;
         if (r >= 0)
@@ -266,15 +265,15 @@ int doctor_rivals(Doctor *d) {
         int r = 0;
 
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(rivals); i++) {
-                r = doctor_find_process(d, rivals[i].comm, &pid);
-                if (r >= 0 && pid > 0)
+                pid = doctor_find_process(d, rivals[i].comm);
+                if (pid > 0)
                         r = doctor_say(d, rivals[i].level, "%s (pid %d) runs: %s.", rivals[i].comm, (int) pid,
                                        rivals[i].does)
                                     ?: doctor_mend(d, "%s", rivals[i].mend);
         }
-        if (r >= 0 && (r = doctor_find_process(d, "tuned", &pid)) >= 0 && pid > 0)
+        if (r >= 0 && (pid = doctor_find_process(d, "tuned")) > 0)
                 r = say_tuned(d, pid);
-        if (r >= 0 && (r = doctor_find_process(d, "slurmd", &pid)) >= 0 && pid > 0)
+        if (r >= 0 && (pid = doctor_find_process(d, "slurmd")) > 0)
                 r = say_slurm(d, pid);
         if (r >= 0 && d->report.n_findings == before)
                 r = doctor_say(d, DOCTOR_OK, "No other program that places processes is known to run.");

@@ -333,52 +333,90 @@ int doctor_vllm(Doctor *d) {
                        ?: doctor_mend(d, "vllm serve MODEL --additional-config '{\"enable_cpu_binding\": false}'");
 }
 
-/* Narrower than its owner allows, while qschedd did not make it so. */
-static bool is_foreign_mask(const Doctor *d, const Task *t, Bitset *allowed) {
-        bitset_and(allowed, &d->topology->online);
-        return !doctor_applied(d, t) && !bitset_isempty(allowed) && !bitset_isempty(&t->cpus) &&
-               bitset_subset(&t->cpus, allowed) && !bitset_equal(&t->cpus, allowed);
+static bool is_narrower(const Bitset *mask, const Bitset *allowed) {
+        return !bitset_isempty(mask) && bitset_subset(mask, allowed) && !bitset_equal(mask, allowed);
 }
 
-int doctor_masks(Doctor *d) {
-        Listing foreign = {};
-        pid_t first = 0;
-        _cleanup_free_ char *first_allowed = NULL;
-        int r = 0;
+/* Threads with fewer CPUs than allowed; one that ended meanwhile is none. */
+static int count_narrow_threads(const Doctor *d, const Task *t, const Bitset *allowed, unsigned *ret) {
+        _cleanup_free_ int *tids = NULL;
+        char path[32];
+        size_t n = 0;
+        int r;
 
-        for (size_t i = 0; r >= 0 && i < d->snapshot->n_tasks; i++) {
-                const Task *t = &d->snapshot->tasks[i];
-                Bitset allowed = BITSET_EMPTY;
-                _cleanup_free_ char *cpus = NULL;
+        (void) snprintf(path, sizeof(path), "%d/task", (int) t->pid);
+        r = proc_list(d->proc_fd, path, &tids, &n);
+        for (size_t i = 0; r >= 0 && i < n; i++) {
+                ProcStatus s;
 
-                r = bitset_copy(&allowed, bitset_isempty(&t->allowed_cpus) ? &d->topology->online : &t->allowed_cpus);
-                if (r >= 0)
-                        r = bitset_format(&t->cpus, &cpus);
-                if (r >= 0 && is_foreign_mask(d, t, &allowed)) {
-                        listing_add(&foreign, "pid %d (%s) %s, %u of %u", (int) t->pid, strempty(t->comm), cpus,
-                                    bitset_weight(&t->cpus), bitset_weight(&allowed));
-                        if (!first) {
-                                first = t->pid;
-                                r = bitset_format(&allowed, &first_allowed);
-                        }
-                }
-                bitset_done(&allowed);
+                if (proc_read_status(d->proc_fd, t->pid, tids[i], &s) < 0)
+                        continue;
+                *ret += is_narrower(&s.cpus, allowed);
+                proc_status_done(&s);
         }
-        if (r < 0)
-                return r;
-        if (foreign.n == 0)
-                return doctor_say(d, DOCTOR_OK, "None of %zu process%s has a mask that somebody else set.",
-                                  d->snapshot->n_tasks, d->snapshot->n_tasks == 1 ? "" : "es");
+        return r == -ENOMEM ? r : 0;
+}
+
+typedef struct Foreign { /* masks that neither their owner nor qschedd explains */
+        Listing list;
+        pid_t first;
+        char *first_allowed;
+} Foreign;
+
+static int look_at_mask(const Doctor *d, const Task *t, Foreign *f) {
+        _cleanup_free_ char *cpus = NULL;
+        Bitset allowed = BITSET_EMPTY;
+        unsigned threads = 0, before = f->list.n;
+        int r;
+
+        r = bitset_copy(&allowed, bitset_isempty(&t->allowed_cpus) ? &d->topology->online : &t->allowed_cpus);
+        bitset_and(&allowed, &d->topology->online);
+        if (r >= 0)
+                r = bitset_format(&t->cpus, &cpus);
+        if (r >= 0)
+                r = count_narrow_threads(d, t, &allowed, &threads);
+        if (r >= 0 && is_narrower(&t->cpus, &allowed))
+                listing_add(&f->list, "pid %d (%s) %s, %u of %u", (int) t->pid, strempty(t->comm), cpus,
+                            bitset_weight(&t->cpus), bitset_weight(&allowed));
+        else if (r >= 0 && threads > 0)
+                listing_add(&f->list, "pid %d (%s) in %u of %u threads", (int) t->pid, strempty(t->comm), threads,
+                            t->threads);
+        if (f->list.n > before && !f->first) {
+                f->first = t->pid;
+                r = bitset_format(&allowed, &f->first_allowed);
+        }
+        bitset_done(&allowed);
+        return r;
+}
+
+static int say_foreign(Doctor *d, Foreign *f) {
+        size_t n = d->snapshot->n_tasks;
+
+        if (f->list.n == 0)
+                return doctor_say(d, DOCTOR_OK, "None of %zu process%s has a mask that somebody else set.", n,
+                                  n == 1 ? "" : "es");
         return doctor_say(
                        d, DOCTOR_WARNING,
-                       "%u of %zu accelerator processes have fewer CPUs than their owner allows, and qschedd did not "
-                       "do it: %s.",
-                       foreign.n, d->snapshot->n_tasks, listing_end(&foreign))
+                       "%u of %zu accelerator processes %s fewer CPUs than the owner allows, and qschedd did not do it: %s.",
+                       f->list.n, n, f->list.n == 1 ? "has" : "have", listing_end(&f->list))
                        ?: doctor_mend(
                                   d,
                                   "Look for taskset, numactl or CPUAffinity= in what starts them; taskset -acp %s %d undoes the "
                                   "first.",
-                                  first_allowed, (int) first);
+                                  f->first_allowed, (int) f->first);
+}
+
+int doctor_masks(Doctor *d) {
+        Foreign f = {};
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < d->snapshot->n_tasks; i++)
+                if (!doctor_applied(d, &d->snapshot->tasks[i]))
+                        r = look_at_mask(d, &d->snapshot->tasks[i], &f);
+        if (r >= 0)
+                r = say_foreign(d, &f);
+        free(f.first_allowed);
+        return r;
 }
 
 static bool is_pinned(const Doctor *d, const Task *t) {

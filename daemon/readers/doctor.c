@@ -157,22 +157,28 @@ int doctor_choice(const Doctor *d, const char *path, char **ret) {
         return *ret ? 0 : -ENOMEM;
 }
 
-int doctor_find_process(const Doctor *d, const char *comm, pid_t *ret) {
+static int read_processes(Doctor *d) {
         _cleanup_free_ int *pids = NULL;
         size_t n = 0;
         int r = proc_list(d->proc_fd, ".", &pids, &n);
 
-        *ret = 0;
-        for (size_t i = 0; r >= 0 && i < n; i++) {
-                ProcStat s;
+        if (r < 0)
+                return r;
+        d->processes = calloc(n + 1, sizeof(*d->processes));
+        for (size_t i = 0; d->processes && i < n; i++) {
+                ProcStat *s = &d->processes[d->n_processes];
 
-                if (proc_read_stat(d->proc_fd, pids[i], &s) >= 0 && !s.kernel && !proc_stat_dead(&s) &&
-                    streq(s.comm, comm)) {
-                        *ret = pids[i];
-                        return 0;
-                }
+                if (proc_read_stat(d->proc_fd, pids[i], s) >= 0 && !s->kernel && !proc_stat_dead(s))
+                        d->n_processes++;
         }
-        return r < 0 ? r : 0;
+        return d->processes ? 0 : -ENOMEM;
+}
+
+pid_t doctor_find_process(const Doctor *d, const char *comm) {
+        for (size_t i = 0; i < d->n_processes; i++)
+                if (streq(d->processes[i].comm, comm))
+                        return d->processes[i].pid;
+        return 0;
 }
 
 /* The number after "key": in a line of the journal (daemon/undo.h); -1 none. */
@@ -276,15 +282,18 @@ int doctor_examine(const DoctorParams *p, DoctorReport *ret) {
         d.proc_fd = proc_open(p->root);
         if (d.proc_fd < 0)
                 return d.proc_fd;
-        r = read_left(&d);
-        for (d.check = doctor_checks; r != -ENOMEM && d.check->name; d.check++) {
+        r = read_processes(&d);
+        if (r >= 0)
+                r = read_left(&d);
+        for (d.check = doctor_checks; r >= 0 && d.check->name; d.check++) {
                 r = d.check->run(&d);
                 if (r < 0 && r != -ENOMEM)
                         r = doctor_say(&d, DOCTOR_UNKNOWN, "This could not be looked at: %s.", strerror(-r));
         }
         (void) close(d.proc_fd);
         free(d.left);
-        if (r == -ENOMEM) {
+        free(d.processes);
+        if (r < 0) {
                 doctor_report_done(&d.report);
                 return r;
         }

@@ -203,7 +203,7 @@ static void test_sick(void **state) {
                 { "pins", DOCTOR_WARNING, "1 accelerator process has OMP_PLACES=cores", "OMP_PROC_BIND=false" },
                 { "vllm-ascend", DOCTOR_WARNING, "1 vLLM worker on Ascend without enable_cpu_binding off",
                   "--additional-config '{\"enable_cpu_binding\": false}'" },
-                { "masks", DOCTOR_WARNING, "3 of 4 accelerator processes have fewer CPUs than their owner allows",
+                { "masks", DOCTOR_WARNING, "3 of 4 accelerator processes have fewer CPUs than the owner allows",
                   "taskset -acp 0-30 7" },
                 { "masks", DOCTOR_WARNING, "pid 710 (VLLM::Worker_TP) 16-19, 4 of 31", "taskset" },
                 { "shared", DOCTOR_WARNING,
@@ -373,13 +373,27 @@ static void test_masks(void **state) {
         examine(&h);
         assert_found(&h, "daemon", DOCTOR_WARNING,
                      "masks of 2 processes stay as it left them (/run/qsched/undo.journal)", "start qschedd");
-        assert_found(&h, "masks", DOCTOR_WARNING,
-                     "1 of 4 accelerator processes have fewer CPUs than their owner allows, and "
-                     "qschedd did not do it: pid 730",
-                     "taskset");
+        assert_found(
+                &h, "masks", DOCTOR_WARNING,
+                "1 of 4 accelerator processes has fewer CPUs than the owner allows, and qschedd did not do it: pid 730",
+                "taskset");
         h.params.daemon_error = "Access denied";
         examine(&h);
         assert_found(&h, "daemon", DOCTOR_WARNING, "does not answer: Access denied", "journalctl");
+}
+
+/* One thread of a process is pinned, the others are not. */
+static void test_narrow_thread(void **state) {
+        _cleanup_(host_done) Host h = host("well");
+
+        put(&h, "proc/710/task/5711/status",
+            "Name:\tx\nUid:\t0\t0\t0\t0\nCpus_allowed_list:\t3-4\nMems_allowed_list:\t0-1\n");
+        examine(&h);
+        assert_found(&h, "masks", DOCTOR_WARNING,
+                     "1 of 2 accelerator processes has fewer CPUs than the owner allows, and qschedd "
+                     "did not do it: pid 710 (VLLM::Worker_TP) in 1 of ",
+                     "taskset -acp 0-31 710");
+        assert_found(&h, "shared", DOCTOR_OK, "", NULL);
 }
 
 static void test_vllm(void **state) {
@@ -493,12 +507,19 @@ static void test_words(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_sick),       cmocka_unit_test(test_well),
-                cmocka_unit_test(test_table),      cmocka_unit_test(test_settings),
-                cmocka_unit_test(test_unknown),    cmocka_unit_test(test_cgroup),
-                cmocka_unit_test(test_kubelet),    cmocka_unit_test(test_vectors),
-                cmocka_unit_test(test_masks),      cmocka_unit_test(test_vllm),
-                cmocka_unit_test(test_irqbalance), cmocka_unit_test(test_irqbalance_setup),
+                cmocka_unit_test(test_sick),
+                cmocka_unit_test(test_well),
+                cmocka_unit_test(test_table),
+                cmocka_unit_test(test_settings),
+                cmocka_unit_test(test_unknown),
+                cmocka_unit_test(test_cgroup),
+                cmocka_unit_test(test_kubelet),
+                cmocka_unit_test(test_vectors),
+                cmocka_unit_test(test_masks),
+                cmocka_unit_test(test_vllm),
+                cmocka_unit_test(test_narrow_thread),
+                cmocka_unit_test(test_irqbalance),
+                cmocka_unit_test(test_irqbalance_setup),
                 cmocka_unit_test(test_words),
         };
 
