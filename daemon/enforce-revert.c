@@ -264,13 +264,18 @@ static int restore_open(Restore *s) {
 
 static int restore_living(Restore *s) {
         size_t first = s->o->n_changes;
-        int r = judge_entries(s);
+        int r = judge_entries(s), q;
 
         if (r >= 0)
                 r = restore_groups(s);
-        for (size_t i = 0; r >= 0 && i < s->n_entries; i++)
-                if (s->entries[i]->type == UNDO_AFFINITY)
-                        r = restore_affinity(s, i);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < s->n_entries; i++)
+                if (s->entries[i]->type == UNDO_AFFINITY) {
+                        q = restore_affinity(s, i); /* one thread is no reason to leave the others */
+                        if (r >= 0)
+                                r = q;
+                }
         if (r >= 0)
                 r = restore_born(s);
         return r < 0 ? r : outcome_say(s->o, first, s->job, &s->allowed);

@@ -183,6 +183,33 @@ static void test_recover_failed(void **state) {
         worker_end(&w);
 }
 
+/* One thread cannot be read: it alone is left to the next start. */
+static void test_recover_odd_thread(void **state) {
+        Fixture *f = *state;
+        char path[64];
+        Worker w;
+
+        if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+                print_message("a thread that cannot be read: needs root and a mount namespace of its own\n");
+                skip();
+        }
+        w = worker_start("--threads=3", NULL);
+        cut_short(f, &w);
+        (void) snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", w.process.pid, w.process.pid);
+        assert_int_equal(mount("/proc/self/mem", path, NULL, MS_BIND, NULL), 0); /* reads give EIO */
+        assert_int_equal(enforce_recover(f->enforcer, &f->outcome), -EIO);
+        assert_int_equal(umount(path), 0);
+        assert_int_equal(count_masks(w.process.pid, cpu_a), 2);
+        assert_int_equal(count_masks(w.process.pid, cpu_b), 1);
+        assert_int_equal(journal_count(f), 3);
+        recover(f);
+        assert_int_equal(f->outcome.n_written, 1);
+        assert_masks(w.process.pid, cpu_a);
+        assert_int_equal(revert(f), 0);
+        assert_masks(w.process.pid, cpu_all);
+        worker_end(&w);
+}
+
 static void test_rollback_failed(void **state) {
         Fixture *f = *state;
         Worker w = worker_start("--threads=3", NULL);
@@ -503,6 +530,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_empty, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_recover_refused, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_recover_failed, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_recover_odd_thread, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_rollback_failed, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_odd_process, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_odd_all, setup, teardown),
