@@ -9,11 +9,15 @@
 #include <jansson.h>
 #include <sys/mman.h>
 
+#include "common/fileio.h"
 #include "common/log.h"
 #include "daemon/authority.h"
 #include "daemon/bus-internal.h"
 
-#define TEXT_MAX (4U << 20)
+#define TEXT_MAX (64U << 10)   /* of one job; they are parsed in the loop */
+#define TEXTS_MAX (256U << 10) /* of all jobs of a call */
+#define MATRIX_MAX (4U << 20)
+#define MATRICES_MAX (8U << 20)
 #define JOBS_MAX 256U
 
 typedef struct Method {
@@ -108,42 +112,59 @@ static void call_answer(void *userdata, int r, const char *sentence, json_t *jso
         call_free(c);
 }
 
-static int check_text(const char *what, const char *text, char **ret_message) {
+static int check_size(const char *what, const char *text, size_t max, size_t max_all, size_t *all,
+                      char **ret_message) {
         size_t n = strlen(text);
 
-        if (n <= TEXT_MAX)
-                return 0;
-        return text_fail(-E2BIG, ret_message, "The %s has %zu bytes: at most %u are allowed", what, n, TEXT_MAX);
+        if (n > max)
+                return text_fail(-E2BIG, ret_message, "The %s has %zu bytes: at most %zu are allowed", what, n, max);
+        *all += n;
+        if (*all > max_all)
+                return text_fail(-E2BIG, ret_message, "Over all jobs of the call, the %s has more than %zu bytes", what,
+                                 max_all);
+        return 0;
 }
 
-/* Strings stay the message's. */
+typedef struct JobList {
+        JobText *jobs; /* strings are the message's */
+        size_t n, texts, matrices;
+} JobList;
+
+static int job_list_add(JobList *l, const JobText *job, char **ret_message) {
+        JobText *n;
+        int r;
+
+        r = check_size("job's text", job->text, TEXT_MAX, TEXTS_MAX, &l->texts, ret_message);
+        if (r >= 0)
+                r = check_size("traffic matrix", job->matrix, MATRIX_MAX, MATRICES_MAX, &l->matrices, ret_message);
+        if (r >= 0 && l->n == JOBS_MAX)
+                r = text_fail(-E2BIG, ret_message, "More than %u jobs in one call are not allowed", JOBS_MAX);
+        if (r < 0)
+                return r;
+        n = reallocarray(l->jobs, l->n + 1, sizeof(*n));
+        if (!n)
+                return -ENOMEM;
+        l->jobs = n;
+        l->jobs[l->n++] = *job;
+        return 0;
+}
+
 static int read_jobs(sd_bus_message *m, JobText **ret, size_t *ret_n, char **ret_message) {
-        _cleanup_free_ JobText *jobs = NULL;
-        JobText job, *n;
-        size_t count = 0;
+        JobList l = {};
+        JobText job;
         int r;
 
         r = sd_bus_message_enter_container(m, 'a', "(ss)");
-        while (r >= 0 && (r = sd_bus_message_read(m, "(ss)", &job.text, &job.matrix)) > 0) {
-                r = check_text("job's text", job.text, ret_message);
-                if (r >= 0)
-                        r = check_text("traffic matrix", job.matrix, ret_message);
-                if (r >= 0 && count == JOBS_MAX)
-                        r = text_fail(-E2BIG, ret_message, "More than %u jobs in one call are not allowed", JOBS_MAX);
-                if (r < 0)
-                        return r;
-                n = reallocarray(jobs, count + 1, sizeof(*n));
-                if (!n)
-                        return -ENOMEM;
-                jobs = n;
-                jobs[count++] = job;
-        }
+        while (r >= 0 && (r = sd_bus_message_read(m, "(ss)", &job.text, &job.matrix)) > 0)
+                r = job_list_add(&l, &job, ret_message);
         if (r >= 0)
                 r = sd_bus_message_exit_container(m);
-        if (r < 0)
+        if (r < 0) {
+                free(l.jobs);
                 return r;
-        *ret = TAKE_PTR(jobs);
-        *ret_n = count;
+        }
+        *ret = l.jobs;
+        *ret_n = l.n;
         return 0;
 }
 
@@ -168,6 +189,9 @@ static int read_option(sd_bus_message *m, const char *key, PlanOptions *o, char 
                 return text_fail(-EINVAL, ret_message,
                                  "Option \"%s\" is of a wrong type: solver is s, seed and sweeps are t, dry-run is b",
                                  key);
+        if (o->seed > INT64_MAX) /* it comes back as a number in JSON */
+                return text_fail(-EINVAL, ret_message, "seed=%" PRIu64 " is too large: 0 to %" PRIi64 " are allowed",
+                                 o->seed, INT64_MAX);
         return 0;
 }
 
@@ -218,11 +242,12 @@ static int run_plan(Call *c, char **ret_message) {
 static int run_run(Call *c, char **ret_message) {
         PlanOptions options = {};
         JobText job = {};
+        size_t size = 0;
         int r;
 
         r = sd_bus_message_read(c->message, "s", &job.text);
         if (r >= 0)
-                r = check_text("job's text", job.text, ret_message);
+                r = check_size("job's text", job.text, TEXT_MAX, TEXTS_MAX, &size, ret_message);
         if (r >= 0)
                 r = read_options(c->message, &options, ret_message);
         if (r < 0)
@@ -253,7 +278,7 @@ static int run_explain(Call *c, char **ret_message) {
 
         r = sd_bus_message_read(c->message, "s", &task);
         if (r >= 0)
-                r = manager_explain(c->bus->manager, task, &json, ret_message);
+                r = manager_explain(c->bus->manager, &c->caller, task, &json, ret_message);
         if (r < 0)
                 return r;
         call_answer(c, 0, NULL, json);
@@ -373,6 +398,23 @@ static void on_authority(void *userdata, Authority a, const char *sentence) {
         call_run(c);
 }
 
+/* Who calls is told apart now: when polkit has answered, minutes may have passed and the pid be another's. */
+static int call_caller(Call *c) {
+        _cleanup_free_ char *path = NULL, *comm = NULL;
+        Caller *k = &c->caller;
+        int r;
+
+        r = authority_caller(c->message, &k->uid, &k->pid);
+        if (r < 0 || k->pid <= 0)
+                return r;
+        if (process_start_time(k->pid, &k->start_time) < 0)
+                k->pid = 0;
+        if (k->pid > 0 && asprintf(&path, "/proc/%d/comm", (int) k->pid) >= 0 &&
+            read_line_at(AT_FDCWD, path, &comm) >= 0)
+                (void) snprintf(k->comm, sizeof(k->comm), "%s", comm);
+        return 0;
+}
+
 static int on_call(sd_bus_message *m, void *userdata, sd_bus_error *ret_error) {
         Bus *b = userdata;
         const char *member = sd_bus_message_get_member(m);
@@ -387,7 +429,7 @@ static int on_call(sd_bus_message *m, void *userdata, sd_bus_error *ret_error) {
         for (size_t i = 0; i < ELEMENTSOF(methods); i++)
                 if (streq(methods[i].name, member))
                         c->method = &methods[i];
-        r = authority_caller(m, &c->caller.uid, &c->caller.pid);
+        r = call_caller(c);
         if (r < 0) {
                 call_fail(c, -EACCES, "The bus does not tell who calls");
                 return 1;

@@ -26,6 +26,8 @@
  *   "plan":null | the plan in force as by Plan, "last_change":usec realtime or 0, "ticks":n, "queued":n,
  *   "drift":[{"job":s,"pid":n,"tid":n,"comm":s,"expected":cpus,"found":cpus}],"warnings":[sentences]}
  * Explain: "tasks": plan tasks with "pid", "energy":{"total":x,"terms":{}}, "reasons":[sentences], "now":record task|null;
+ *   "memory_by_node":{"0":bytes}|null by numa_maps, null when it may not be read (not one's own process) or time is up,
+ *   "memory_complete":b (false: time was up, more was not looked at);
  *   "terms":[{"name","group","unit","weight","value","help"}] value: of the whole plan; "weights":{"alpha","beta","gamma","delta"}
  * Apply and Run of what is infeasible: Apply answers with the plan ("feasible":false, no "outcome"), Run with .Infeasible.
  * Apply with dry-run: the plan and "dry_run":true, no "outcome". A job without Name= is called "job" (so put the name in).

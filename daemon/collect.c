@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * All readers -> one Snapshot: the machine, then what host_read() finds on it. The machine is read once and kept,
- * because hwloc with I/O objects is the expensive part; only its free memory is read again each time. Snapshots borrow the kept Topology: their owner
- * drops them before collector_reload_machine(), and nobody collects while a solver reads one.
+ * because hwloc with I/O objects is the expensive part; only its free memory is read again each time, and not while a
+ * solver reads it. Snapshots borrow the kept Topology: their owner drops them before collector_reload_machine().
  */
 #include <errno.h>
 
@@ -13,6 +13,7 @@ struct Collector {
         const Config *config;
         Topology *topology;
         TaskReader *tasks;
+        char *xml; /* of the machine; NULL: nobody has asked since it was read */
 };
 
 int collector_new(const Config *config, Collector **ret, char **ret_message) {
@@ -40,6 +41,7 @@ Collector *collector_free(Collector *c) {
                 return NULL;
         task_reader_free(c->tasks);
         topology_free(c->topology);
+        free(c->xml);
         free(c);
         return NULL;
 }
@@ -57,6 +59,8 @@ int collector_reload_machine(Collector *c, char **ret_message) {
                 return r;
         topology_free(c->topology);
         c->topology = t;
+        free(c->xml);
+        c->xml = NULL;
         return 0;
 }
 
@@ -79,17 +83,28 @@ const Cgroups *collector_cgroups(const Collector *c) {
         return task_reader_cgroups(c->tasks);
 }
 
-int collect(Collector *c, const Job *const *jobs, size_t n_jobs, const Process *extra, const char *const *extra_jobs,
-            size_t n_extra, Snapshot **ret, char **ret_message) {
+int collector_xml(Collector *c, const char **ret, char **ret_message) {
+        int r;
+
+        r = c->xml ? 0 : machine_export_xml(&c->xml, ret_message);
+        if (r < 0)
+                return r;
+        *ret = c->xml;
+        return 0;
+}
+
+int collect(Collector *c, const CollectParams *p, Snapshot **ret, char **ret_message) {
         _cleanup_(snapshot_freep) Snapshot *s = NULL;
         const TaskReadParams params = {
                 .node_globs = c->config->device_nodes,
                 .ignore = c->config->ignore,
-                .jobs = jobs,
-                .n_jobs = n_jobs,
-                .extra = extra,
-                .extra_jobs = extra_jobs,
-                .n_extra = n_extra,
+                .jobs = p->jobs,
+                .job_users = p->job_users,
+                .n_jobs = p->n_jobs,
+                .keep_use = p->keep_use,
+                .extra = p->extra,
+                .extra_jobs = p->extra_jobs,
+                .n_extra = p->n_extra,
         };
         int r;
 
@@ -98,7 +113,7 @@ int collect(Collector *c, const Job *const *jobs, size_t n_jobs, const Process *
                 return r;
         s->topology = c->topology;
 
-        r = machine_refresh_memory(c->topology);
+        r = p->solving ? 0 : machine_refresh_memory(c->topology);
         if (r < 0)
                 r = strv_extendf(&s->warnings, "Free memory of the nodes could not be read: %s", strerror(-r));
         if (r < 0)

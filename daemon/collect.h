@@ -17,5 +17,18 @@ int collector_check(const Collector *c, const Config *config, char **ret_message
 int collector_reload_machine(Collector *c, char **ret_message);
 const Topology *collector_topology(const Collector *c);
 const Cgroups *collector_cgroups(const Collector *c);
-int collect(Collector *c, const Job *const *jobs, size_t n_jobs, const Process *extra, const char *const *extra_jobs,
-            size_t n_extra, Snapshot **ret, char **ret_message);
+/* XML of the machine as it was last read, for a record; the collector's. */
+int collector_xml(Collector *c, const char **ret, char **ret_message);
+
+typedef struct CollectParams {
+        const Job *const *jobs;
+        const uid_t *job_users; /* by job: TASK_ANY_USER, or whose tasks alone fill its ranks */
+        size_t n_jobs;
+        const Process *extra; /* looked at in any case */
+        const char *const *extra_jobs;
+        size_t n_extra;
+        bool solving;   /* a solver reads the machine: its free memory is left as it is */
+        bool keep_use;  /* not the tick: CPU use is counted from tick to tick */
+} CollectParams;
+
+int collect(Collector *c, const CollectParams *p, Snapshot **ret, char **ret_message);

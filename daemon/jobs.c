@@ -12,6 +12,8 @@
 #include "daemon/readers/jobfile.h"
 
 #define JOB_FILE_MAX (4U << 20)
+#define TEMPORARY ".new"
+#define RETIRED ".reverting"
 
 static const char *const suffixes[] = { "matrix", "owner", "job" }; /* in the order of the renames */
 
@@ -58,15 +60,8 @@ void applied_job_remove_process(AppliedJob *j, size_t i) {
         j->n_processes--;
 }
 
-bool job_name_valid(const char *name) {
-        size_t n = strlen(name);
-
-        return n > 0 && n <= 64 && name[0] != '.' &&
-               strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.@:+-") == n;
-}
-
 static int job_path(const JobStore *s, const char *name, const char *suffix, bool temporary, char **ret) {
-        return asprintf(ret, "%s/%s.%s%s", s->directory, name, suffix, temporary ? ".new" : "") < 0 ? -ENOMEM : 0;
+        return asprintf(ret, "%s/%s.%s%s", s->directory, name, suffix, temporary ? TEMPORARY : "") < 0 ? -ENOMEM : 0;
 }
 
 static void remove_files(const JobStore *s, const char *name, bool temporary) {
@@ -78,7 +73,15 @@ static void remove_files(const JobStore *s, const char *name, bool temporary) {
         }
 }
 
-static char *owner_text(const AppliedJob *j) {
+static void remove_retired(const JobStore *s, const char *name) {
+        _cleanup_free_ char *path = NULL;
+
+        if (asprintf(&path, "%s/%s.job" RETIRED, s->directory, name) >= 0)
+                (void) unlink(path);
+}
+
+/* order: the transaction that what is written belongs to; 0 none */
+static char *owner_text(const AppliedJob *j, uint64_t order) {
         json_t *root, *processes = json_array();
         char *text;
 
@@ -86,8 +89,9 @@ static char *owner_text(const AppliedJob *j) {
                 (void) json_array_append_new(processes,
                                              json_pack("{s:I,s:I}", "pid", (json_int_t) j->processes[i].pid,
                                                        "start_time", (json_int_t) j->processes[i].start_time));
-        root = json_pack("{s:I,s:b,s:b,s:o}", "uid", (json_int_t) j->uid, "confined", (int) j->confined, "run",
-                         (int) j->run, "processes", processes);
+        root = json_pack("{s:I,s:b,s:b,s:o,s:b,s:I}", "uid", (json_int_t) j->uid, "confined", (int) j->confined, "run",
+                         (int) j->run, "processes", processes, "matrix", j->job->matrix_text != NULL, "order",
+                         (json_int_t) order);
         if (!root)
                 return NULL;
         text = json_dumps(root, JSON_COMPACT);
@@ -126,8 +130,8 @@ static int owner_parse(const char *text, AppliedJob *j) {
         return r;
 }
 
-static int write_temporary(const JobStore *s, const AppliedJob *j) {
-        _cleanup_free_ char *owner = owner_text(j);
+static int write_temporary(const JobStore *s, const AppliedJob *j, uint64_t order) {
+        _cleanup_free_ char *owner = owner_text(j, order);
         const char *texts[ELEMENTSOF(suffixes)] = { j->job->matrix_text, owner, j->job->text };
         int r;
 
@@ -147,28 +151,29 @@ static int write_temporary(const JobStore *s, const AppliedJob *j) {
         return 0;
 }
 
-static int rename_temporary(const JobStore *s, const AppliedJob *j) {
+static int rename_temporary(const JobStore *s, const char *name, bool has_matrix) {
         for (size_t i = 0; i < ELEMENTSOF(suffixes); i++) {
                 _cleanup_free_ char *from = NULL, *to = NULL;
 
-                if (job_path(s, j->job->name, suffixes[i], true, &from) < 0 ||
-                    job_path(s, j->job->name, suffixes[i], false, &to) < 0)
+                if (job_path(s, name, suffixes[i], true, &from) < 0 || job_path(s, name, suffixes[i], false, &to) < 0)
                         return -ENOMEM;
-                if (rename(from, to) >= 0)
+                if (i == 0 && !has_matrix) {
+                        (void) unlink(to); /* the version before may have one */
                         continue;
-                if (errno != ENOENT)
+                }
+                if (rename(from, to) < 0 && errno != ENOENT) /* ENOENT: done already, before the daemon ended */
                         return -errno;
-                (void) unlink(to); /* this version has no matrix */
         }
+        remove_retired(s, name);
         return 0;
 }
 
 int job_store_save(const JobStore *s, const AppliedJob *j) {
         int r;
 
-        r = write_temporary(s, j);
+        r = write_temporary(s, j, 0);
         if (r >= 0)
-                r = rename_temporary(s, j);
+                r = rename_temporary(s, j->job->name, j->job->matrix_text);
         if (r < 0)
                 remove_files(s, j->job->name, true);
         return r;
@@ -203,13 +208,13 @@ static int store_add(JobStore *s, AppliedJob *j) {
         return 0;
 }
 
-int job_store_prepare(const JobStore *s, const AppliedJob *j, char **ret_message) {
+int job_store_prepare(const JobStore *s, const AppliedJob *j, uint64_t order, char **ret_message) {
         const AppliedJob *old = job_store_find(s, j->job->name);
         int r;
 
         if (old == j || (old && same_job(old, j)))
                 return 0;
-        r = write_temporary(s, j);
+        r = write_temporary(s, j, order);
         if (r >= 0)
                 return 1;
         remove_files(s, j->job->name, true);
@@ -227,7 +232,7 @@ int job_store_commit(JobStore *s, AppliedJob *j) {
 
         if (old == j || (old && same_job(old, j)))
                 return 0;
-        r = rename_temporary(s, j);
+        r = rename_temporary(s, j->job->name, j->job->matrix_text);
         if (!old)
                 return store_add(s, j) < 0 ? -ENOMEM : r;
         for (size_t i = 0; i < s->n_jobs; i++)
@@ -238,27 +243,31 @@ int job_store_commit(JobStore *s, AppliedJob *j) {
         return r;
 }
 
-int job_store_put(JobStore *s, AppliedJob *j, char **ret_message) {
-        int r, q;
+int job_store_retire(JobStore *s, AppliedJob *j) {
+        _cleanup_free_ char *from = NULL, *to = NULL;
+        int r = 0;
 
-        r = job_store_prepare(s, j, ret_message);
-        if (r <= 0)
-                return r;
-        q = job_store_commit(s, j);
-        return q < 0 ? q : r;
-}
-
-void job_store_drop(JobStore *s, AppliedJob *j) {
+        if (job_path(s, j->job->name, "job", false, &from) < 0 || asprintf(&to, "%s" RETIRED, from) < 0)
+                r = -ENOMEM;
+        else if (rename(from, to) < 0 && errno != ENOENT)
+                r = -errno;
         for (size_t i = 0; i < s->n_jobs; i++) {
                 if (s->jobs[i] != j)
                         continue;
                 memmove(s->jobs + i, s->jobs + i + 1, (s->n_jobs - i - 1) * sizeof(*s->jobs));
                 s->n_jobs--;
-                remove_files(s, j->job->name, false);
                 j->gone = true;
                 applied_job_unref(j);
-                return;
+                break;
         }
+        return r;
+}
+
+void job_store_forget(const JobStore *s, const char *name) {
+        if (job_store_find(s, name))
+                return; /* applied again */
+        remove_files(s, name, false);
+        remove_retired(s, name);
 }
 
 static int load_job(JobStore *s, const char *name, char **ret_message) {
@@ -297,33 +306,118 @@ static int load_job(JobStore *s, const char *name, char **ret_message) {
         return store_add(s, j);
 }
 
+/* NAME of NAME.SUFFIX, in place; false when it is no such file or no name of a job. */
+static bool cut_suffix(char *file, const char *suffix) {
+        size_t n = strlen(file), k = strlen(suffix);
+
+        if (n <= k || !streq(file + n - k, suffix))
+                return false;
+        file[n - k] = 0;
+        return name_is_valid(file);
+}
+
 static int is_job_file(const struct dirent *d) {
         const char *dot = strrchr(d->d_name, '.');
 
         return dot && dot != d->d_name && streq(dot, ".job");
 }
 
-/* Left by an order that the daemon's end cut off: the journal undoes what was changed for it. */
-static int is_temporary(const struct dirent *d) {
-        const char *dot = strrchr(d->d_name, '.');
+/* An order that the daemon's end cut off left NAME.job.new. When it had been committed what it changed stands, and its
+ * files are moved into place as they would have been; so are files that some have been moved of (NAME.owner is). */
+static bool order_committed(const JobStore *s, const char *name, const Undo *undo, bool *ret_matrix) {
+        _cleanup_free_ char *path = NULL, *moved = NULL, *text = NULL;
+        bool begun = false, committed;
+        json_int_t order = 0;
+        int matrix = 0, r;
+        json_t *root;
 
-        return dot && dot != d->d_name && streq(dot, ".new");
+        if (job_path(s, name, "owner", true, &path) < 0 || job_path(s, name, "owner", false, &moved) < 0)
+                return false;
+        r = read_regular_file(path, JOB_FILE_MAX, &text, NULL);
+        if (r == -ENOENT) {
+                begun = true;
+                r = read_regular_file(moved, JOB_FILE_MAX, &text, NULL);
+        }
+        root = r < 0 ? NULL : json_loads(text, 0, NULL);
+        committed = root && json_unpack(root, "{s:b,s:I}", "matrix", &matrix, "order", &order) >= 0 &&
+                    (begun || (order > 0 && undo && undo_committed(undo, (uint64_t) order)));
+        json_decref(root);
+        *ret_matrix = matrix;
+        return committed;
 }
 
-static void remove_temporaries(const JobStore *s, char ***messages) {
+static void end_order(const JobStore *s, const char *name, const Undo *undo, char ***messages) {
+        bool has_matrix;
+
+        if (!order_committed(s, name, undo, &has_matrix))
+                (void) strv_extendf(messages, "An order that was not finished when the daemon ended was dropped: job %s",
+                                    name);
+        else if (rename_temporary(s, name, has_matrix) >= 0)
+                (void) strv_extendf(messages, "Job %s was put in force just when the daemon ended: it is", name);
+}
+
+/* What one of our names ends in, sorted by name; the caller frees. */
+static int list_files(const JobStore *s, int (*filter)(const struct dirent *d), char ***ret) {
         struct dirent **files = NULL;
-        int n = scandir(s->directory, &files, is_temporary, alphasort);
+        char **names = NULL;
+        int n, r = 0;
 
+        n = scandir(s->directory, &files, filter, alphasort);
+        if (n < 0)
+                return -errno;
         for (int i = 0; i < n; i++) {
-                _cleanup_free_ char *path = path_join(s->directory, files[i]->d_name);
-
-                if (path && unlink(path) >= 0)
-                        (void) strv_extendf(messages,
-                                            "An order that was not finished when the daemon ended was dropped: %s",
-                                            files[i]->d_name);
+                if (r >= 0)
+                        r = strv_extend(&names, files[i]->d_name);
                 free(files[i]);
         }
         free(files);
+        if (r < 0)
+                strv_free(names);
+        else
+                *ret = names;
+        return r;
+}
+
+static int is_temporary(const struct dirent *d) {
+        const char *dot = strrchr(d->d_name, '.');
+
+        return dot && dot != d->d_name && streq(dot, TEMPORARY);
+}
+
+static int is_retired(const struct dirent *d) {
+        const char *dot = strrchr(d->d_name, '.');
+
+        return dot && dot != d->d_name && streq(dot, RETIRED);
+}
+
+static int end_orders(const JobStore *s, const Undo *undo, char ***messages) {
+        _cleanup_(strv_freep) char **files = NULL, **rest = NULL;
+        int r;
+
+        r = list_files(s, is_temporary, &files);
+        for (size_t i = 0; r >= 0 && files && files[i]; i++)
+                if (cut_suffix(files[i], ".job" TEMPORARY))
+                        end_order(s, files[i], undo, messages);
+        if (r >= 0)
+                r = list_files(s, is_temporary, &rest);
+        for (size_t i = 0; r >= 0 && rest && rest[i]; i++) {
+                _cleanup_free_ char *path = path_join(s->directory, rest[i]);
+
+                if (path)
+                        (void) unlink(path);
+        }
+        return r;
+}
+
+static int read_retired(JobStore *s) {
+        _cleanup_(strv_freep) char **files = NULL;
+        int r;
+
+        r = list_files(s, is_retired, &files);
+        for (size_t i = 0; r >= 0 && files && files[i]; i++)
+                if (cut_suffix(files[i], ".job" RETIRED))
+                        r = strv_extend(&s->retired, files[i]);
+        return r;
 }
 
 static void set_aside(const JobStore *s, const char *name, const char *why, char ***messages) {
@@ -337,10 +431,28 @@ static void set_aside(const JobStore *s, const char *name, const char *why, char
                 (void) strv_extendf(messages, "Job file %s was set aside as %s: %s", path, bad, why);
 }
 
-int job_store_open(const char *state, char ***messages, JobStore **ret) {
+static int load_jobs(JobStore *s, char ***messages) {
+        _cleanup_(strv_freep) char **files = NULL;
+        int r;
+
+        r = list_files(s, is_job_file, &files);
+        for (size_t i = 0; r >= 0 && files && files[i]; i++) {
+                _cleanup_free_ char *message = NULL;
+                char *name = files[i];
+
+                name[strlen(name) - strlen(".job")] = 0;
+                r = load_job(s, name, &message);
+                if (r < 0 && r != -ENOMEM) {
+                        set_aside(s, name, message ? message : strerror(-r), messages);
+                        r = 0;
+                }
+        }
+        return r;
+}
+
+int job_store_open(const char *state, const Undo *undo, char ***messages, JobStore **ret) {
         _cleanup_(job_store_freep) JobStore *s = calloc(1, sizeof(*s));
-        struct dirent **files = NULL;
-        int n, r;
+        int r;
 
         if (!s)
                 return -ENOMEM;
@@ -348,28 +460,12 @@ int job_store_open(const char *state, char ***messages, JobStore **ret) {
         if (!s->directory)
                 return -ENOMEM;
         r = mkdir_parents(s->directory, 0700);
-        if (r < 0)
-                return r;
-        remove_temporaries(s, messages);
-        n = scandir(s->directory, &files, is_job_file, alphasort);
-        if (n < 0)
-                return -errno;
-        r = 0;
-        for (int i = 0; i < n; i++) {
-                _cleanup_free_ char *message = NULL;
-                char *name = files[i]->d_name;
-
-                name[strlen(name) - strlen(".job")] = 0;
-                if (r >= 0) {
-                        r = load_job(s, name, &message);
-                        if (r < 0 && r != -ENOMEM) {
-                                set_aside(s, name, message ? message : strerror(-r), messages);
-                                r = 0;
-                        }
-                }
-                free(files[i]);
-        }
-        free(files);
+        if (r >= 0)
+                r = end_orders(s, undo, messages);
+        if (r >= 0)
+                r = read_retired(s);
+        if (r >= 0)
+                r = load_jobs(s, messages);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(s);
@@ -382,6 +478,7 @@ JobStore *job_store_free(JobStore *s) {
         for (size_t i = 0; i < s->n_jobs; i++)
                 applied_job_unref(s->jobs[i]);
         free(s->jobs);
+        strv_free(s->retired);
         free(s->directory);
         free(s);
         return NULL;

@@ -6,10 +6,8 @@
  * back and ends it (the unit sends it when it is stopped for good).
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 
@@ -142,26 +140,6 @@ static int make_directory(const char *variable, const char *fallback, mode_t mod
         return 0;
 }
 
-/* The journal has one writer. The lock goes with the process, however it ends. */
-static int lock_runtime(const char *directory) {
-        _cleanup_free_ char *path = path_join(directory, "lock");
-        _cleanup_close_ int fd = -1;
-
-        if (!path)
-                return log_oom();
-        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd < 0)
-                return log_error_errno(-errno, "The lock file %s cannot be opened: %m", path);
-        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-                if (errno != EWOULDBLOCK)
-                        return log_error_errno(-errno, "The lock file %s cannot be locked: %m", path);
-                log_error("Another qschedd runs with the runtime directory %s; RUNTIME_DIRECTORY chooses another one",
-                          directory);
-                return -EBUSY;
-        }
-        return TAKE_FD(fd);
-}
-
 typedef struct End { /* what is done when the loop ends, however it does */
         Manager *manager;
         bool revert;
@@ -242,7 +220,6 @@ static int setup_loop(End *end, sd_event **ret) {
 }
 
 static int run(const Arguments *a) {
-        _cleanup_close_ int lock = -1; /* released last */
         _cleanup_(sd_event_unrefp) sd_event *event = NULL;
         _cleanup_(manager_freep) Manager *m = NULL;
         _cleanup_(bus_freep) Bus *bus = NULL; /* goes before the manager */
@@ -254,8 +231,6 @@ static int run(const Arguments *a) {
         r = make_directory("RUNTIME_DIRECTORY", QSCHED_RUNTIME_DIR, 0755, &paths.runtime);
         if (r >= 0)
                 r = make_directory("STATE_DIRECTORY", QSCHED_STATE_DIR, 0755, &paths.state);
-        if (r >= 0)
-                r = lock = lock_runtime(paths.runtime);
         if (r >= 0)
                 r = setup_loop(&end, &event);
         if (r < 0)

@@ -41,11 +41,13 @@ static void request_fail(Request *q, int r, const char *message) {
         request_answer(q, r, message, NULL);
 }
 
+/* Who has authority, and what is in force, does not wait behind a user who asks much. */
 static void request_push(Manager *m, Request *q) {
         Request **end = &m->queue;
 
-        while (*end)
+        while (*end && (!q->first || (*end)->first))
                 end = &(*end)->next;
+        q->next = *end;
         *end = q;
         m->n_queued++;
 }
@@ -62,19 +64,20 @@ static Request *request_pop(Manager *m) {
 }
 
 static int queue_room(const Manager *m, const Caller *c, char **ret_message) {
-        unsigned n = 0;
+        unsigned n = 0, of_user = 0;
 
-        if (m->n_queued >= REQUESTS_MAX)
+        for (const Request *q = m->queue; q; q = q->next) {
+                n += q->first == c->authorised;
+                of_user += q->caller.uid == c->uid && !q->first;
+        }
+        if (n >= REQUESTS_MAX)
                 return text_fail(-EBUSY, ret_message,
-                                 "%u requests wait for the solver already, which is the most: try again later",
-                                 m->n_queued);
-        for (const Request *q = m->queue; q; q = q->next)
-                n += q->caller.uid == c->uid && q->kind != REQUEST_TICK;
-        if (!c->authorised && n >= REQUESTS_MAX_PER_USER)
+                                 "%u requests wait for the solver already, which is the most: try again later", n);
+        if (!c->authorised && of_user >= REQUESTS_MAX_PER_USER)
                 return text_fail(-EBUSY, ret_message,
                                  "%u requests of user %u wait for the solver already, which is the most for one "
                                  "user: try again later",
-                                 n, (unsigned) c->uid);
+                                 of_user, (unsigned) c->uid);
         return 0;
 }
 
@@ -91,11 +94,6 @@ static int parse_job(Request *q, const JobText *text, char **ret_message) {
         if (r < 0)
                 return r;
         q->jobs[q->n_jobs++] = applied;
-        if (!job_name_valid(job->name))
-                return text_fail(-EBADMSG, ret_message,
-                                 "job: Name=%s cannot be used: 1 to 64 letters, digits and _ . @ : + - are, "
-                                 "and no dot in front",
-                                 job->name);
         for (size_t i = 0; i + 1 < q->n_jobs; i++)
                 if (streq(q->jobs[i]->job->name, job->name))
                         return text_fail(-EBADMSG, ret_message, "job: two jobs of the name \"%s\" were given",
@@ -181,79 +179,6 @@ static int keep_processes(Manager *m, Request *q) {
         return 0;
 }
 
-void drop_foreign_children(Task *t) {
-        size_t n = 0;
-        uid_t uid;
-
-        for (size_t i = 0; i < t->n_children; i++)
-                if (process_uid(t->children[i].pid, &uid) >= 0 && uid == t->uid)
-                        t->children[n++] = t->children[i];
-        t->n_children = n;
-}
-
-/* The mask that a process had before we came is as far as its user could go without us; what we gave it since may be
- * less. */
-static int confine_cpus(const Manager *m, Task *t) {
-        const UndoEntry *e = undo_find_tid(m->undo, t->pid, t->start_time);
-        const Bitset *limit = e ? &e->old : &t->cpus;
-
-        if (bitset_isempty(&t->allowed_cpus)) /* no cpuset: which decide() takes for "all" */
-                return bitset_copy(&t->allowed_cpus, limit);
-        bitset_and(&t->allowed_cpus, limit);
-        return bitset_isempty(&t->allowed_cpus) ? bitset_copy(&t->allowed_cpus, &t->cpus) : 0;
-}
-
-/* Without authority: jobs of one's own, ranks that are all filled by one's own processes, none of which somebody else
- * has placed; and each only inside the mask it had before we came. */
-static int confine_task(Manager *m, const Request *q, Task *t, char **ret_message) {
-        const UndoEntry *e = undo_find_tid(m->undo, t->pid, t->start_time);
-        const AppliedJob *j = e ? job_store_find(m->jobs, strempty(e->job)) : NULL;
-
-        if (t->uid != q->caller.uid)
-                return text_fail(-EACCES, ret_message,
-                                 "Process %d (%s) belongs to user %u: placing it needs authority, user %u may "
-                                 "place only processes of their own",
-                                 (int) t->pid, strempty(t->comm), (unsigned) t->uid, (unsigned) q->caller.uid);
-        if (j && job_scope(j) != q->scope)
-                return text_fail(-EACCES, ret_message,
-                                 "Process %d (%s) was placed by job \"%s\" already, which is somebody "
-                                 "else's: placing it anew needs authority",
-                                 (int) t->pid, strempty(t->comm), e->job);
-        drop_foreign_children(t);
-        return confine_cpus(m, t);
-}
-
-static int check_confined(Manager *m, const Request *q, Snapshot *s, const Job *const *jobs, size_t n_jobs,
-                          char **ret_message) {
-        RankList list = {};
-        int r = 0;
-
-        for (size_t i = 0; i < q->n_jobs && r >= 0; i++) {
-                const AppliedJob *old = job_store_find(m->jobs, q->jobs[i]->job->name);
-
-                if (old && job_scope(old) != q->scope)
-                        r = text_fail(-EACCES, ret_message,
-                                      "Job \"%s\" is in force and somebody else's: replacing it needs authority; "
-                                      "choose another name",
-                                      old->job->name);
-        }
-        if (r >= 0)
-                r = ranks_match(s, jobs, n_jobs, &list);
-        for (size_t i = 0; i < list.n_ranks && r >= 0; i++) {
-                const Rank *rank = &list.ranks[i];
-
-                if (rank->task)
-                        r = confine_task(m, q, &s->tasks[rank->task - s->tasks], ret_message);
-                else if (q->kind != REQUEST_TICK)
-                        r = text_fail(-EACCES, ret_message,
-                                      "Rank %s has no process: without authority only running processes of one's "
-                                      "own may be placed",
-                                      rank->name);
-        }
-        rank_list_done(&list);
-        return r < 0 ? r : 0;
-}
-
 static int solve_params(const Manager *m, const Request *q, Solve *s) {
         const Config *c = m->config;
 
@@ -273,9 +198,28 @@ static int solve_params(const Manager *m, const Request *q, Solve *s) {
         return 0;
 }
 
+/* For a caller without authority, what jobs with authority take is taken. */
+static int request_look(Manager *m, const Request *q, Snapshot **ret, char **ret_message) {
+        _cleanup_free_ AppliedJob **jobs = calloc(m->jobs->n_jobs + q->n_all + 1, sizeof(*jobs));
+        const char *run_job = q->kind == REQUEST_RUN ? q->jobs[0]->job->name : NULL;
+        size_t n = 0;
+        int r;
+
+        if (!jobs)
+                return -ENOMEM;
+        for (size_t i = 0; q->scope != SCOPE_AUTHORISED && i < m->jobs->n_jobs; i++)
+                if (job_scope(m->jobs->jobs[i]) == SCOPE_AUTHORISED)
+                        jobs[n++] = m->jobs->jobs[i];
+        for (size_t i = 0; i < q->n_all; i++)
+                jobs[n++] = q->all[i];
+        r = manager_refresh_machine(m, ret_message);
+        if (r < 0)
+                return r;
+        return manager_collect(m, jobs, n, run_job ? &q->process : NULL, run_job, true, ret, ret_message);
+}
+
 static int request_begin(Manager *m, Request *q, char **ret_message) {
         _cleanup_(solve_freep) Solve *s = calloc(1, sizeof(*s));
-        const char *run_job = q->kind == REQUEST_RUN ? q->jobs[0]->job->name : NULL;
         int r;
 
         if (!s)
@@ -288,33 +232,25 @@ static int request_begin(Manager *m, Request *q, char **ret_message) {
         if (q->n_all == 0)
                 return text_fail(-EBADMSG, ret_message,
                                  "No job was given and none is applied: there is nothing to plan");
-        r = manager_collect(m, q->all, q->n_all, run_job ? &q->process : NULL, run_job, &s->snapshot, ret_message);
+        r = request_look(m, q, &s->snapshot, ret_message);
         if (r < 0)
                 return r;
+        for (size_t i = 0; r >= 0 && i < q->n_all; i++)
+                r = job_bind(q->all[i]->job, s->snapshot);
         s->jobs = calloc(q->n_all, sizeof(*s->jobs));
-        if (!s->jobs)
+        if (r < 0 || !s->jobs)
                 return -ENOMEM;
         for (size_t i = 0; i < q->n_all; i++)
                 s->jobs[s->n_jobs++] = q->all[i]->job;
         r = solve_params(m, q, s);
         if (r >= 0 && q->scope != SCOPE_AUTHORISED)
-                r = check_confined(m, q, s->snapshot, s->jobs, s->n_jobs, ret_message);
+                r = request_confine(m, q, s->snapshot, s->jobs, s->n_jobs, ret_message);
         if (r >= 0)
                 r = worker_submit(m->worker, s);
         if (r < 0)
                 return r;
         TAKE_PTR(s);
         return 0;
-}
-
-void scope_planned(Manager *m, uid_t key, const Snapshot *s, AppliedJob *const *jobs, size_t n) {
-        Scope *scope = manager_scope(m, key, true);
-        char *signature = NULL;
-
-        if (!scope || scope_signature(s, jobs, n, key, &signature) < 0)
-                return;
-        free(scope->signature);
-        scope->signature = signature;
 }
 
 /* A re-plan that cannot even begin is not tried again before something changes. */
@@ -359,6 +295,7 @@ void manager_solved(void *userdata, Solve *solve) {
                 q->next = m->queue;
                 m->queue = q;
                 m->n_queued++;
+                s = solve_free(s);
                 manager_kick(m);
                 return;
         }
@@ -384,8 +321,8 @@ void manager_cancel(Manager *m) {
 void manager_replan(Manager *m, uid_t scope) {
         Request *q;
 
-        if (m->current && m->current->kind == REQUEST_TICK && m->current->scope == scope)
-                return;
+        if (m->current && m->current->kind != REQUEST_PLAN && m->current->scope == scope)
+                return; /* what comes of it may be all that is wanted; else the next tick asks */
         for (q = m->queue; q; q = q->next)
                 if (q->kind == REQUEST_TICK && q->scope == scope)
                         return;
@@ -396,6 +333,7 @@ void manager_replan(Manager *m, uid_t scope) {
         }
         *q = (Request){ .kind = REQUEST_TICK,
                         .scope = scope,
+                        .first = scope == SCOPE_AUTHORISED,
                         .caller = { .uid = scope, .authorised = scope == SCOPE_AUTHORISED } };
         request_push(m, q);
         manager_kick(m);
@@ -411,9 +349,10 @@ static int request_run(Manager *m, Request *q, char **ret_message) {
                 return text_fail(-EACCES, ret_message,
                                  "The bus does not tell which process calls: it cannot be placed");
         q->process.pid = q->caller.pid;
-        r = process_start_time(q->caller.pid, &q->process.start_time);
-        if (r < 0)
-                return text_fail(r, ret_message, "Process %d cannot be read: %s", (int) q->caller.pid, strerror(-r));
+        q->process.start_time = q->caller.start_time;
+        if (process_is(q->process.pid, q->process.start_time) != 1)
+                return text_fail(-ESRCH, ret_message, "Process %d, which asked to be placed, is gone",
+                                 (int) q->caller.pid);
         j->run = !old || old->run;
         if (old && !streq(strempty(old->job->text), strempty(j->job->text))) {
                 const JobText text = { .text = old->job->text, .matrix = old->job->matrix_text };
@@ -437,11 +376,12 @@ static int request_run(Manager *m, Request *q, char **ret_message) {
 
 static void request_enter(Manager *m, const Caller *c, bool authorised, RequestKind kind, const JobText *jobs, size_t n,
                           const PlanOptions *o, ManagerReply reply, void *userdata) {
-        const Caller as = { .uid = c->uid, .pid = c->pid, .authorised = authorised };
+        Caller as = *c;
         _cleanup_(request_freep) Request *q = NULL;
         _cleanup_free_ char *message = NULL;
         int r;
 
+        as.authorised = authorised;
         r = queue_room(m, c, &message);
         if (r >= 0)
                 r = request_new(&as, kind, jobs, n, o, &q, &message);
@@ -451,6 +391,7 @@ static void request_enter(Manager *m, const Caller *c, bool authorised, RequestK
                 reply(userdata, r, message ? message : strerror(-r), NULL);
                 return;
         }
+        q->first = c->authorised;
         q->reply = reply;
         q->userdata = userdata;
         request_push(m, TAKE_PTR(q));

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What happens to the kernel and to the plan in force. The plan in force holds the tasks of all scopes: a solve of one
- * scope replaces that scope's tasks and leaves the others. Every outcome goes through manager_take_outcome(), which
- * logs each write with who, old, new and why, keeps the time of the last change, and tells of drift once.
+ * scope replaces that scope's tasks and leaves the others. Every outcome goes through manager_log_outcome() and
+ * manager_take_outcome(), which keeps the time of the last change and tells of drift once.
  */
 #include <errno.h>
 #include <time.h>
 
 #include "common/log.h"
 #include "daemon/manager-internal.h"
-
-#define LOG_LINES_MAX 20U
 
 void drift_free(Drift *d, size_t n) {
         for (size_t i = 0; i < n; i++) {
@@ -20,54 +18,6 @@ void drift_free(Drift *d, size_t n) {
                 free(d[i].found);
         }
         free(d);
-}
-
-static void log_change(const Change *c, const char *why) {
-        _cleanup_free_ char *old = NULL, *wanted = NULL, *got = NULL;
-
-        if (bitset_format(&c->old, &old) < 0 || bitset_format(&c->wanted, &wanted) < 0 ||
-            bitset_format(&c->got, &got) < 0) {
-                (void) log_oom();
-                return;
-        }
-        if (c->path)
-                log_info("Job %s: pid %d: moved to %s%s%s (%s)", strempty(c->job), (int) c->process.pid, c->path,
-                         wanted[0] ? ", cpus " : "", wanted, why);
-        else
-                log_info("Job %s: pid %d tid %d (%s): cpus %s -> %s%s%s (%s)", strempty(c->job), (int) c->process.pid,
-                         (int) c->tid, strempty(c->comm), old, wanted,
-                         c->result == CHANGE_NARROWED ? ", of which the kernel gave " : "",
-                         c->result == CHANGE_NARROWED ? got : "", why);
-}
-
-/* A sentence that each tick would say again is said once, until an outcome is without it. */
-static void log_sentences(Manager *m, const Outcome *o) {
-        char **said = NULL;
-
-        for (size_t i = 0; o->messages && o->messages[i]; i++) {
-                if (!strv_contains(m->said, o->messages[i]))
-                        log_notice("%s", o->messages[i]);
-                (void) strv_extend(&said, o->messages[i]);
-        }
-        strv_free(m->said);
-        m->said = said;
-}
-
-void manager_log_outcome(Manager *m, const Outcome *o, const char *why) {
-        unsigned lines = 0, more = 0;
-
-        for (size_t i = 0; i < o->n_changes; i++) {
-                if (o->changes[i].result != CHANGE_DONE && o->changes[i].result != CHANGE_NARROWED)
-                        continue; /* nothing was written: a sentence or tell_drift() says so, once */
-                if (lines < LOG_LINES_MAX) {
-                        log_change(&o->changes[i], why);
-                        lines++;
-                } else
-                        more++;
-        }
-        if (more > 0)
-                log_info("and %u changes more (%s)", more, why);
-        log_sentences(m, o);
 }
 
 static const Drift *drift_find(const Drift *d, size_t n, const Change *c, const char *found) {
@@ -212,10 +162,21 @@ static int plan_move_tasks(Plan *into, Plan *from, bool (*keep)(const Manager *m
         return 0;
 }
 
+typedef struct Beside { /* a new plan, of one scope */
+        uid_t scope;
+        const Plan *plan;
+} Beside;
+
+/* What another scope placed stays, unless the new plan places it: then it is nobody else's any more. */
 static bool is_other_scope(const Manager *m, const PlanTask *t, const void *what) {
         const AppliedJob *j = job_store_find(m->jobs, t->job);
+        const Beside *b = what;
 
-        return j && job_scope(j) != *(const uid_t *) what;
+        for (size_t i = 0; t->process.pid > 0 && i < b->plan->n_tasks; i++)
+                if (b->plan->tasks[i].process.pid == t->process.pid &&
+                    b->plan->tasks[i].process.start_time == t->process.start_time)
+                        return false;
+        return j && job_scope(j) != b->scope;
 }
 
 static bool is_of_job(const Manager *m, const PlanTask *t, const void *what) {
@@ -229,7 +190,7 @@ void manager_set_plan(Manager *m, Plan *plan, uid_t scope) {
         plan->changed = false; /* it is what is now */
         for (size_t i = 0; i < plan->n_tasks; i++)
                 plan->tasks[i].changed = false;
-        if (old && plan_move_tasks(plan, old, is_other_scope, m, &scope) < 0)
+        if (old && plan_move_tasks(plan, old, is_other_scope, m, &(Beside){ .scope = scope, .plan = plan }) < 0)
                 (void) log_oom();
         if (old && scope != SCOPE_AUTHORISED) { /* the head (energy, messages) stays that of the scope with authority */
                 PlanTask *tasks = plan->tasks;
@@ -263,22 +224,47 @@ void manager_forget_plan(Manager *m, const char *job) {
                 m->plan = plan_free(m->plan);
 }
 
+/* The job goes first: a kill on the way leaves a mark by which the next start goes on, and not a job in force whose
+ * processes would be placed again. */
 int manager_revert_job(Manager *m, AppliedJob *j, const char *why, Outcome *outcome) {
+        _cleanup_(applied_job_unrefp) AppliedJob *keep = applied_job_ref(j);
+        const char *name = j->job->name;
         Outcome one = {};
         int r;
 
-        r = enforce_revert(m->enforcer, j->job->name, &one);
-        manager_log_outcome(m, &one, why);
-        if (r >= 0)
-                r = manager_take_outcome(m, &one);
-        if (r >= 0)
-                r = outcome_absorb(outcome, &one);
-        outcome_done(&one);
+        manager_forget_plan(m, name);
+        r = job_store_retire(m->jobs, j);
         if (r < 0)
-                return r;
-        manager_forget_plan(m, j->job->name);
-        job_store_drop(m->jobs, j);
-        return 0;
+                (void) log_warning_errno(r, "Job %s is reverted, but may be in force again after a restart: %m", name);
+        r = enforce_revert(m->enforcer, name, &one);
+        manager_log_outcome(m, &one, why);
+        (void) manager_take_outcome(m, &one);
+        if (outcome_absorb(outcome, &one) < 0 && r >= 0)
+                r = -ENOMEM;
+        outcome_done(&one);
+        if (r >= 0)
+                job_store_forget(m->jobs, name);
+        else
+                (void) strv_extend(&m->jobs->retired, name);
+        return r;
+}
+
+void manager_end_reverts(Manager *m) {
+        for (char **name = m->jobs->retired; name && *name; name++) {
+                Outcome one = {};
+                int r;
+
+                if (job_store_find(m->jobs, *name))
+                        continue; /* applied again since */
+                log_info("The revert of job %s was cut short: going on with it", *name);
+                r = enforce_revert(m->enforcer, *name, &one);
+                manager_log_outcome(m, &one, "revert");
+                outcome_done(&one);
+                if (r >= 0)
+                        job_store_forget(m->jobs, *name);
+                else
+                        (void) log_warning_errno(r, "Not all of job %s could be put back: %m", *name);
+        }
 }
 
 static bool tasks_all_of(const Manager *m, const char *job, uid_t uid) {
@@ -341,6 +327,9 @@ static int revert_rest(Manager *m, const char *job, json_t *names, Outcome *outc
         outcome_done(&one);
         if (r < 0)
                 return r;
+        for (char **name = m->jobs->retired; name && *name; name++)
+                if (!job || streq(job, *name))
+                        job_store_forget(m->jobs, *name);
         if (job)
                 (void) json_array_append_new(names, json_string(job));
         else
@@ -351,10 +340,11 @@ static int revert_rest(Manager *m, const char *job, json_t *names, Outcome *outc
 static int revert_jobs(Manager *m, const Caller *c, const char *job, json_t *names, Outcome *outcome,
                        char **ret_message) {
         bool found = false, denied = false;
-        int r;
+        int r = 0;
 
         for (size_t i = m->jobs->n_jobs; i-- > 0;) {
                 AppliedJob *j = m->jobs->jobs[i];
+                int k;
 
                 if (job && !streq(j->job->name, job))
                         continue;
@@ -364,11 +354,13 @@ static int revert_jobs(Manager *m, const Caller *c, const char *job, json_t *nam
                         continue;
                 }
                 (void) json_array_insert_new(names, 0, json_string(j->job->name));
-                r = manager_revert_job(m, j, "revert", outcome);
-                if (r < 0)
-                        return text_fail(r, ret_message, "Job \"%s\" could not be put back: %s", job ? job : "all",
-                                         strerror(-r));
+                k = manager_revert_job(m, j, "revert", outcome);
+                if (k < 0 && r >= 0)
+                        r = text_fail(k, ret_message, "Job \"%s\" could not be put back whole: %s; try again",
+                                      json_string_value(json_array_get(names, 0)), strerror(-k));
         }
+        if (r < 0) /* the others have been put back all the same */
+                return r;
         if (job && !found)
                 return c->authorised && journal_knows(m, job) ? revert_rest(m, job, names, outcome)
                                                               : unknown_job(m, job, ret_message);
@@ -387,7 +379,8 @@ int manager_revert(Manager *m, const Caller *c, const char *job, json_t **ret, c
 
         if (!names)
                 return -ENOMEM;
-        log_debug("Revert of %s asked for by uid %u pid %d", job ? job : "all jobs", (unsigned) c->uid, (int) c->pid);
+        log_info("Revert of %s%s: asked for by user %u, pid %d (%s)", job ? "job " : "all jobs", strempty(job),
+                 (unsigned) c->uid, (int) c->pid, c->comm);
         r = revert_jobs(m, c, job, names, &outcome, ret_message);
         (void) enforce_sweep(m->enforcer); /* groups that are busy still are swept at a later end */
         if (r >= 0)

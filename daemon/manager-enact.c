@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What comes of a solve. The sequence is what keeps an order whole: the jobs are written to the state directory under
- * temporary names (a full disk changes nothing), the kernel is changed through the undo journal, then the jobs and the
- * plan are in force. An end of the daemon in between leaves the jobs as they were, and the journal undoes the rest.
+ * temporary names that tell the order's transaction (a full disk changes nothing), the kernel is changed in that one
+ * transaction of the undo journal, its commit mark makes it stand, then the jobs are moved into place and the plan is in
+ * force. A start after a kill in between finds the mark and moves the jobs, or does not, and undoes and drops.
  */
 #include <errno.h>
 
@@ -24,9 +25,9 @@ static void cancel_jobs(Manager *m, Request *q) {
                 job_store_cancel(m->jobs, q->jobs[i]);
 }
 
-static int prepare_jobs(Manager *m, Request *q, char **ret_message) {
+static int prepare_jobs(Manager *m, Request *q, uint64_t order, char **ret_message) {
         for (size_t i = 0; i < q->n_jobs; i++) {
-                int r = job_store_prepare(m->jobs, q->jobs[i], ret_message);
+                int r = job_store_prepare(m->jobs, q->jobs[i], order, ret_message);
 
                 if (r < 0) {
                         cancel_jobs(m, q);
@@ -90,34 +91,58 @@ static bool asks_for(const Request *q, const char *job) {
         return false;
 }
 
-/* A process that a job placed before it was replaced, and does not name any more: 1 and which. */
-static int find_stray(Manager *m, const Request *q, const Plan *plan, Process *ret) {
+/* It, or a process that started it: children born since the plan was made go along. */
+static bool plan_has_family(const Plan *p, Process process) {
+        for (unsigned depth = 0; depth < 64 && process.pid > 1; depth++) {
+                if (plan_has(p, process))
+                        return true;
+                if (process_parent(process.pid, &process.pid) < 0 ||
+                    process_start_time(process.pid, &process.start_time) < 0)
+                        break;
+        }
+        return false;
+}
+
+/* Processes that a job placed before it was replaced, and does not name any more. */
+static int find_strays(Manager *m, const Request *q, const Plan *plan, Process **ret, size_t *ret_n) {
         const UndoEntry *entries;
-        size_t n;
+        Process *strays;
+        size_t n, k = 0;
 
         entries = undo_entries(m->undo, &n);
+        strays = calloc(n + 1, sizeof(*strays));
+        if (!strays)
+                return -ENOMEM;
         for (size_t i = 0; i < n; i++) {
-                if (entries[i].type == UNDO_DIR || !asks_for(q, entries[i].job) || plan_has(plan, entries[i].process) ||
-                    process_is(entries[i].process.pid, entries[i].process.start_time) != 1)
+                const Process p = entries[i].process;
+
+                if (entries[i].type == UNDO_DIR || !asks_for(q, entries[i].job) ||
+                    (i > 0 && entries[i - 1].process.pid == p.pid) || process_is(p.pid, p.start_time) != 1 ||
+                    plan_has_family(plan, p))
                         continue;
-                *ret = entries[i].process;
-                return 1;
+                strays[k++] = p;
         }
+        *ret = strays;
+        *ret_n = k;
         return 0;
 }
 
+/* One that stays, since its masks are refused or somebody else's now, keeps none of the others. */
 static int put_back_strays(Manager *m, const Request *q, const Plan *plan, Outcome *outcome) {
-        Process last = {}, stray;
-        int r = 0;
+        _cleanup_free_ Process *strays = NULL;
+        size_t n = 0;
+        int r;
 
-        while (r >= 0 && find_stray(m, q, plan, &stray) > 0 && stray.pid != last.pid) { /* the same again: it stays */
+        r = find_strays(m, q, plan, &strays, &n);
+        for (size_t i = 0; i < n; i++) {
                 Outcome one = {};
+                int k = enforce_revert_process(m->enforcer, strays[i], &one);
 
-                last = stray;
-                r = enforce_revert_process(m->enforcer, stray, &one);
-                if (r >= 0)
-                        r = outcome_absorb(outcome, &one);
+                if (k >= 0)
+                        k = outcome_absorb(outcome, &one);
                 outcome_done(&one);
+                if (r >= 0)
+                        r = k;
         }
         return r;
 }
@@ -135,8 +160,6 @@ static int change_kernel(Manager *m, const Request *q, const Solve *s, char **re
         if (outcome_absorb(outcome, &one) < 0 && r >= 0)
                 r = -ENOMEM;
         outcome_done(&one);
-        if (r >= 0 && q->kind == REQUEST_APPLY)
-                r = put_back_strays(m, q, s->plan, outcome);
         return r;
 }
 
@@ -172,7 +195,6 @@ static const char *why(const Request *q) {
 static int settle(Manager *m, Request *q, Solve *s, const Outcome *o, const char *group, json_t **ret) {
         int r;
 
-        commit_jobs(m, q);
         if (q->kind == REQUEST_RUN)
                 manager_watch_run(m, q->process);
         if (o->n_written > 0)
@@ -194,23 +216,52 @@ static const char *what_failed(const Outcome *o, int r) {
         return r == -ESRCH ? "The process is gone: nothing was changed" : strerror(-r);
 }
 
+/* All of an order, or after a failure nothing of it. */
+static int change(Manager *m, Request *q, const Solve *s, char **ret_group, Outcome *outcome, char **ret_message) {
+        Outcome back = {};
+        uint64_t order;
+        int r;
+
+        r = enforce_begin(m->enforcer, q->n_jobs == 1 ? q->jobs[0]->job->name : NULL, &order);
+        if (r < 0)
+                return r;
+        r = prepare_jobs(m, q, order, ret_message);
+        if (r >= 0)
+                r = change_kernel(m, q, s, ret_group, outcome);
+        if (r >= 0)
+                r = enforce_commit(m->enforcer);
+        if (r >= 0)
+                return 0;
+        (void) enforce_rollback(m->enforcer, r, &back);
+        (void) outcome_absorb(outcome, &back);
+        outcome_done(&back);
+        cancel_jobs(m, q);
+        if (!*ret_message)
+                (void) text_fail(r, ret_message, "%s", what_failed(outcome, r));
+        return r;
+}
+
 static int enact(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_message) {
         _cleanup_free_ char *group = NULL;
         Outcome outcome = {};
-        int r;
+        int r, k;
 
-        r = prepare_jobs(m, q, ret_message);
-        if (r < 0)
-                return r;
-        r = change_kernel(m, q, s, &group, &outcome);
+        r = change(m, q, s, &group, &outcome, ret_message);
+        if (r >= 0) {
+                commit_jobs(m, q);
+                k = q->kind == REQUEST_APPLY ? put_back_strays(m, q, s->plan, &outcome) : 0;
+                if (k < 0)
+                        (void) strv_extendf(&outcome.messages,
+                                            "Not every process that is named no more could be put back: %s",
+                                            strerror(-k));
+        }
+        if (q->kind != REQUEST_TICK || outcome.n_written > 0)
+                manager_log_asked(why(q), q->jobs, q->n_jobs, &q->caller);
         manager_log_outcome(m, &outcome, why(q));
-        if (r >= 0)
-                r = manager_take_outcome(m, &outcome);
-        if (r < 0) {
-                cancel_jobs(m, q);
-                (void) text_fail(r, ret_message, "%s", what_failed(&outcome, r));
-        } else
+        if (r >= 0) {
+                (void) manager_take_outcome(m, &outcome);
                 r = settle(m, q, s, &outcome, group, ret);
+        }
         outcome_done(&outcome);
         return r;
 }

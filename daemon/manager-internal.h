@@ -5,8 +5,10 @@
  *   manager-apply.c  requests: plan, apply, run and the automatic re-plan, one solve at a time
  *   manager-enact.c  what comes of a solve: jobs written, kernel changed, plan in force
  *   manager-change.c what happens to the kernel and to the plan in force: enforce, log, drift, revert
+ *   manager-log.c    what is logged of changes
  *   manager-run.c    processes that Run placed, and their end
  *   manager-show.c   status, explain, record
+ *   manager-scope.c  who may place what
  *
  * Jobs are solved in scopes. All jobs applied with authority are one scope and solved together; the jobs that one user
  * applied without are a scope of their own, so that such a user can never move a rank of somebody else's.
@@ -17,11 +19,12 @@
 #include "daemon/manager.h"
 #include "daemon/worker.h"
 
-#define SCOPE_AUTHORISED ((uid_t) -1)
-#define REQUESTS_MAX 64U          /* waiting */
+#define SCOPE_AUTHORISED TASK_ANY_USER
+#define REQUESTS_MAX 64U          /* waiting, of callers without authority; as many of those with */
 #define REQUESTS_MAX_PER_USER 16U /* of one uid without authority */
 #define SOLVE_TIMEOUT_USEC (60U * 1000000U)
 #define SWEEPS_MAX 10000000U
+#define LOOK_FRESH_USEC 100000U /* so old may be what is told to who asks */
 
 typedef enum RequestKind { REQUEST_PLAN, REQUEST_APPLY, REQUEST_RUN, REQUEST_TICK } RequestKind;
 
@@ -29,6 +32,7 @@ typedef struct Request {
         struct Request *next;
         RequestKind kind;
         Caller caller;
+        bool first; /* of a caller with authority, or our own: before those without, and in room of its own */
         uid_t scope;
         AppliedJob **jobs; /* asked for */
         size_t n_jobs;
@@ -63,7 +67,8 @@ struct Manager {
         JobStore *jobs;
         Worker *worker;
 
-        Snapshot *snapshot; /* all applied jobs, the last time nobody was solving */
+        Snapshot *snapshot; /* all applied jobs */
+        uint64_t looked_at; /* monotonic */
         char **unfit;       /* why the last automatic re-plan was infeasible; NULL it was not */
         char **faulty;      /* names of devices that were bad at the last look */
         Plan *plan;         /* in force: tasks of all applied jobs that have processes or planned ranks */
@@ -87,21 +92,28 @@ struct Manager {
 };
 
 /* manager.c */
-int manager_look(Manager *m, char **ret_message); /* collects anew unless a solve is on, tells the observers */
+int manager_look(Manager *m, char **ret_message); /* collects anew, tells the observers */
+void manager_look_again(Manager *m);              /* unless it has just been done */
+int manager_refresh_machine(Manager *m, char **ret_message); /* if it is stale and nobody reads it */
 int manager_collect(Manager *m, AppliedJob *const *jobs, size_t n, const Process *more, const char *more_job,
-                    Snapshot **ret, char **ret_message);
+                    bool keep_use, Snapshot **ret, char **ret_message);
 void manager_tick_soon(Manager *m);
+
+/* manager-scope.c */
 uid_t job_scope(const AppliedJob *j);
 Scope *manager_scope(Manager *m, uid_t key, bool create);
 int scope_signature(const Snapshot *s, AppliedJob *const *jobs, size_t n, uid_t key, char **ret);
+bool scope_has_unplaced(const Snapshot *s, AppliedJob *const *jobs, size_t n, uid_t key); /* ranks, that is */
+void scope_planned(Manager *m, uid_t key, const Snapshot *s, AppliedJob *const *jobs, size_t n);
+void drop_foreign_children(Task *t); /* of another user */
+int request_confine(Manager *m, const Request *q, Snapshot *s, const Job *const *jobs, size_t n_jobs,
+                    char **ret_message);
 
 /* manager-apply.c */
 void manager_replan(Manager *m, uid_t scope);
 void manager_solved(void *userdata, Solve *s);
 void manager_cancel(Manager *m); /* answers all requests: stopping */
 void manager_kick(Manager *m);
-void drop_foreign_children(Task *t); /* of another user */
-void scope_planned(Manager *m, uid_t key, const Snapshot *s, AppliedJob *const *jobs, size_t n);
 
 /* manager-enact.c */
 int request_conclude(Manager *m, Request *q, Solve *s, json_t **ret,
@@ -112,12 +124,15 @@ void manager_end_runs(Manager *m);
 void manager_watch_run(Manager *m, Process p);
 void manager_watch_runs(Manager *m);
 
+/* manager-log.c */
+void manager_log_asked(const char *what, AppliedJob *const *jobs, size_t n, const Caller *c);
+void manager_log_outcome(Manager *m, const Outcome *o, const char *why);
+
 /* manager-change.c */
 int manager_enforce(Manager *m, const char *why); /* m->plan; logs, drift; number of writes */
+void manager_end_reverts(Manager *m); /* at start: those that were cut short */
 int manager_revert_job(Manager *m, AppliedJob *j, const char *why, Outcome *outcome); /* and drops it */
-void manager_log_outcome(Manager *m, const Outcome *o, const char *why);
 int manager_take_outcome(Manager *m, const Outcome *o);     /* times, drift */
 void manager_set_plan(Manager *m, Plan *plan, uid_t scope); /* takes plan */
 void manager_forget_plan(Manager *m, const char *job);
-int outcome_absorb(Outcome *into, Outcome *from); /* empties from */
 void drift_free(Drift *d, size_t n);

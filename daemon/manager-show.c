@@ -2,23 +2,12 @@
 /* What the manager tells without changing anything, as JSON: status, explain, record. Shapes: daemon/bus.h. */
 #include <errno.h>
 
+#include "common/json.h"
 #include "common/log.h"
 #include "daemon/manager-internal.h"
 #include "policy/record.h"
 
-static json_t *json_bitset(const Bitset *b) {
-        _cleanup_free_ char *text = NULL;
-
-        return bitset_format(b, &text) < 0 ? NULL : json_string(text);
-}
-
-static json_t *json_strv(char *const *v) {
-        json_t *a = json_array();
-
-        for (size_t i = 0; a && v && v[i]; i++)
-                (void) json_array_append_new(a, json_string(v[i]));
-        return a;
-}
+#define MEMORY_BUDGET_USEC 50000U /* of one call of Explain */
 
 static json_t *show_task(const Snapshot *s, const Task *t) {
         json_t *j = record_task(s, t);
@@ -78,7 +67,7 @@ int manager_status(Manager *m, json_t **ret) {
         const Snapshot *s;
         int r;
 
-        (void) manager_look(m, NULL);
+        manager_look_again(m);
         s = m->snapshot;
         for (size_t i = 0; s && i < s->n_devices; i++)
                 (void) json_array_append_new(devices, record_device(s, &s->devices[i]));
@@ -104,15 +93,13 @@ int manager_status(Manager *m, json_t **ret) {
 }
 
 int manager_record(Manager *m, json_t **ret, char **ret_message) {
-        _cleanup_free_ char *xml = NULL;
+        const char *xml;
         int r;
 
-        r = manager_look(m, ret_message);
-        if (r < 0)
-                return r;
+        manager_look_again(m);
         if (!m->snapshot)
                 return text_fail(-EAGAIN, ret_message, "The host has not been read yet");
-        r = machine_export_xml(&xml, ret_message);
+        r = collector_xml(m->collector, &xml, ret_message);
         if (r < 0)
                 return r;
         return record_from_snapshot(m->snapshot, xml, ret);
@@ -152,9 +139,45 @@ static json_t *show_weights(const Manager *m) {
                          "delta", g[TERM_COMPAT]);
 }
 
+typedef struct Explain {
+        Manager *m;
+        const Caller *caller;
+        const char *what;
+        pid_t pid;      /* what, when it is one */
+        uint64_t until; /* monotonic: numa_maps is read no longer */
+        json_t *tasks;
+} Explain;
+
+static json_t *nodes_json(const Topology *t, const uint64_t *bytes) {
+        json_t *o = json_object();
+
+        for (unsigned i = 0; o && i < t->n_nodes; i++) {
+                char node[16];
+
+                (void) snprintf(node, sizeof(node), "%u", t->nodes[i].os);
+                (void) json_object_set_new(o, node, json_integer((json_int_t) MIN(bytes[i], (uint64_t) INT64_MAX)));
+        }
+        return o;
+}
+
+/* numa_maps makes the kernel walk the page tables of the process while it cannot map memory: so only on demand, only for
+ * who might read it without us, and not for long. */
+static void add_memory(const Explain *x, json_t *task, const Task *t) {
+        const Topology *topology = collector_topology(x->m->collector);
+        _cleanup_free_ uint64_t *bytes = NULL;
+        uint64_t now = now_monotonic();
+        int r = -EACCES;
+
+        if ((x->caller->authorised || x->caller->uid == t->uid) && process_is(t->pid, t->start_time) == 1)
+                r = now >= x->until ? -ETIME : process_memory_by_node(t->pid, topology, x->until - now, &bytes);
+        (void) json_object_set_new(task, "memory_by_node", r < 0 ? json_null() : nodes_json(topology, bytes));
+        (void) json_object_set_new(task, "memory_complete", json_boolean(r == 0)); /* 1: the time was up */
+}
+
 /* One task of the plan in force: the element that Plan prints, and beside it why and what is true now. */
-static json_t *explain_planned(const Manager *m, const PlanTask *p, json_t *printed) {
-        const Task *t = p->process.pid > 0 && m->snapshot ? snapshot_task(m->snapshot, p->process.pid) : NULL;
+static json_t *explain_planned(const Explain *x, const PlanTask *p, json_t *printed) {
+        const Snapshot *s = x->m->snapshot;
+        const Task *t = p->process.pid > 0 && s ? snapshot_task(s, p->process.pid) : NULL;
         json_t *j = json_deep_copy(printed);
 
         if (!j)
@@ -163,25 +186,30 @@ static json_t *explain_planned(const Manager *m, const PlanTask *p, json_t *prin
         (void) json_object_set_new(j, "job", json_string(p->job));
         (void) json_object_set_new(j, "energy", show_energy(&p->energy));
         (void) json_object_set_new(j, "reasons", json_strv(p->reasons));
-        (void) json_object_set_new(j, "now", t ? show_task(m->snapshot, t) : json_null());
+        (void) json_object_set_new(j, "now", t ? show_task(s, t) : json_null());
+        if (t)
+                add_memory(x, j, t);
         return j;
 }
 
-static json_t *explain_foreign(const Manager *m, const Task *t) {
+static json_t *explain_foreign(const Explain *x, const Task *t) {
         _cleanup_free_ char *cpus = NULL, *mems = NULL;
-        json_t *reasons = json_array(), *devices = json_array();
+        json_t *reasons = json_array(), *devices = json_array(), *j;
 
         if (!reasons || !devices || bitset_format(&t->cpus, &cpus) < 0 || bitset_format(&t->mems, &mems) < 0)
                 return NULL;
         for (size_t i = 0; i < t->n_devices; i++)
-                (void) json_array_append_new(devices, json_string(m->snapshot->devices[t->devices[i]].name));
+                (void) json_array_append_new(devices, json_string(x->m->snapshot->devices[t->devices[i]].name));
         (void) json_array_append_new(
                 reasons, json_string("no applied job has a rank for this process: qschedd did not place it, and "
                                      "counts its CPUs as taken by somebody else"));
-        return json_pack("{s:s,s:I,s:o,s:s,s:s,s:s,s:o,s:n,s:o,s:o}", "name", t->name ? t->name : t->comm, "pid",
+        j = json_pack("{s:s,s:I,s:o,s:s,s:s,s:s,s:o,s:n,s:o,s:o}", "name", t->name ? t->name : t->comm, "pid",
                          (json_int_t) t->pid, "device", devices, "cpus", cpus, "mems", mems, "irq_cpus", "", "job",
                          t->job ? json_string(t->job) : json_null(), "energy", "reasons", reasons, "now",
-                         show_task(m->snapshot, t));
+                         show_task(x->m->snapshot, t));
+        if (j)
+                add_memory(x, j, t);
+        return j;
 }
 
 static bool is_meant(const PlanTask *p, const char *what, pid_t pid) {
@@ -193,38 +221,41 @@ static bool is_meant(const PlanTask *p, const char *what, pid_t pid) {
         return pid > 0 && p->process.pid == pid;
 }
 
-static int explain_tasks(const Manager *m, const char *what, json_t *tasks) {
+static int explain_tasks(const Explain *x) {
+        const Snapshot *s = x->m->snapshot;
+        const Plan *plan = x->m->plan;
         json_t *printed = NULL, *list;
-        pid_t pid = 0;
         int r;
 
-        (void) text_parse_pid(what, &pid);
-        r = m->plan ? plan_to_json(m->plan, &printed) : 0;
+        r = plan ? plan_to_json(plan, &printed) : 0;
         if (r < 0)
                 return r;
         list = json_object_get(printed, "tasks");
-        for (size_t i = 0; m->plan && i < m->plan->n_tasks; i++)
-                if (is_meant(&m->plan->tasks[i], what, pid))
-                        (void) json_array_append_new(tasks,
-                                                     explain_planned(m, &m->plan->tasks[i], json_array_get(list, i)));
+        for (size_t i = 0; plan && i < plan->n_tasks; i++)
+                if (is_meant(&plan->tasks[i], x->what, x->pid))
+                        (void) json_array_append_new(x->tasks,
+                                                     explain_planned(x, &plan->tasks[i], json_array_get(list, i)));
         json_decref(printed);
-        for (size_t i = 0; json_array_size(tasks) == 0 && m->snapshot && i < m->snapshot->n_tasks; i++) {
-                const Task *t = &m->snapshot->tasks[i];
+        for (size_t i = 0; json_array_size(x->tasks) == 0 && s && i < s->n_tasks; i++) {
+                const Task *t = &s->tasks[i];
 
-                if ((pid > 0 && t->pid == pid) || (t->name && streq(t->name, what)))
-                        (void) json_array_append_new(tasks, explain_foreign(m, t));
+                if ((x->pid > 0 && t->pid == x->pid) || (t->name && streq(t->name, x->what)))
+                        (void) json_array_append_new(x->tasks, explain_foreign(x, t));
         }
         return 0;
 }
 
-int manager_explain(Manager *m, const char *what, json_t **ret, char **ret_message) {
+int manager_explain(Manager *m, const Caller *c, const char *what, json_t **ret, char **ret_message) {
         json_t *tasks = json_array(), *root;
+        Explain x = { .m = m, .caller = c, .what = what, .tasks = tasks };
         int r;
 
         if (!tasks)
                 return -ENOMEM;
-        (void) manager_look(m, NULL);
-        r = explain_tasks(m, what, tasks);
+        (void) text_parse_pid(what, &x.pid);
+        manager_look_again(m);
+        x.until = now_monotonic() + MEMORY_BUDGET_USEC;
+        r = explain_tasks(&x);
         if (r >= 0 && json_array_size(tasks) == 0)
                 r = text_fail(
                         -ESRCH, ret_message,

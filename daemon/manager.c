@@ -2,8 +2,8 @@
 /*
  * Life and tick of the manager. A tick looks (collects), lets go of what ended, brings late threads of placed tasks to
  * the plan in force, and asks for a re-plan of a scope when the set of processes that fill its ranks is another one
- * than it was planned for. Snapshots borrow the collector's topology, and the solver reads one in its own thread: so
- * nothing is collected while a solve is on, and enforcement of the plan in force needs no snapshot.
+ * than it was planned for. A solve that is on, in its own thread, delays none of this: it has a snapshot of its own, and
+ * of what is shared, the machine, nothing is written meanwhile.
  */
 #include <errno.h>
 #include <signal.h>
@@ -19,52 +19,6 @@ int manager_observe(Manager *m, const Observer *o) {
                 return -ENOMEM;
         m->observers = n;
         m->observers[m->n_observers++] = *o;
-        return 0;
-}
-
-uid_t job_scope(const AppliedJob *j) {
-        return j->confined ? j->uid : SCOPE_AUTHORISED;
-}
-
-Scope *manager_scope(Manager *m, uid_t key, bool create) {
-        Scope *n;
-
-        for (size_t i = 0; i < m->n_scopes; i++)
-                if (m->scopes[i].key == key)
-                        return &m->scopes[i];
-        if (!create || !(n = reallocarray(m->scopes, m->n_scopes + 1, sizeof(*n))))
-                return NULL;
-        m->scopes = n;
-        m->scopes[m->n_scopes] = (Scope){ .key = key };
-        return &m->scopes[m->n_scopes++];
-}
-
-/* One line for each rank of the scope that a process fills. */
-int scope_signature(const Snapshot *s, AppliedJob *const *jobs, size_t n, uid_t key, char **ret) {
-        _cleanup_free_ const Job **list = calloc(n + 1, sizeof(*list));
-        _cleanup_fclose_ FILE *f = NULL;
-        RankList ranks = {};
-        char *text = NULL;
-        size_t size = 0;
-        int r;
-
-        if (!list || !(f = open_memstream(&text, &size)))
-                return -ENOMEM;
-        for (size_t i = 0; i < n; i++)
-                list[i] = jobs[i]->job;
-        r = ranks_match(s, list, n, &ranks);
-        for (size_t i = 0; r >= 0 && i < ranks.n_ranks; i++)
-                for (size_t k = 0; ranks.ranks[i].task && k < n; k++)
-                        if (jobs[k]->job == ranks.ranks[i].job && job_scope(jobs[k]) == key)
-                                fprintf(f, "%s %d %" PRIu64 "\n", ranks.ranks[i].name, (int) ranks.ranks[i].task->pid,
-                                        ranks.ranks[i].task->start_time);
-        rank_list_done(&ranks);
-        (void) fclose(TAKE_PTR(f));
-        if (r < 0) {
-                free(text);
-                return r;
-        }
-        *ret = text;
         return 0;
 }
 
@@ -130,29 +84,44 @@ static void mark_applied(Manager *m, Snapshot *s) {
         size_t n;
 
         entries = undo_entries(m->undo, &n);
-        for (size_t i = 0; i < s->n_tasks; i++)
-                for (size_t k = 0; k < n && !s->tasks[i].applied; k++)
-                        s->tasks[i].applied = entries[k].type != UNDO_DIR &&
-                                              entries[k].process.pid == s->tasks[i].pid &&
-                                              entries[k].process.start_time == s->tasks[i].start_time;
+        for (size_t k = 0; k < n; k++) {
+                const Process *p = &entries[k].process;
+                const Task *t = entries[k].type == UNDO_DIR || (k > 0 && p->pid == entries[k - 1].process.pid)
+                                        ? NULL
+                                        : snapshot_task(s, p->pid);
+
+                if (t && t->start_time == p->start_time)
+                        s->tasks[t - s->tasks].applied = true;
+        }
 }
 
 int manager_collect(Manager *m, AppliedJob *const *jobs, size_t n, const Process *more, const char *more_job,
-                    Snapshot **ret, char **ret_message) {
+                    bool keep_use, Snapshot **ret, char **ret_message) {
         _cleanup_free_ const Job **list = calloc(n + 1, sizeof(*list));
+        _cleanup_free_ uid_t *users = calloc(n + 1, sizeof(*users));
         _cleanup_(extra_done) Extra extra = {};
+        CollectParams params = { .keep_use = keep_use, .solving = worker_busy(m->worker) };
         Snapshot *s = NULL;
         int r;
 
-        if (!list)
+        if (!list || !users)
                 return -ENOMEM;
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i++) {
                 list[i] = jobs[i]->job;
+                users[i] = job_scope(jobs[i]);
+        }
         r = more ? extra_add(&extra, *more, more_job) : 0;
         if (r >= 0)
                 r = extra_fill(m, jobs, n, &extra);
-        if (r >= 0)
-                r = collect(m->collector, list, n, extra.processes, extra.jobs, extra.n, &s, ret_message);
+        if (r < 0)
+                return r;
+        params.jobs = list;
+        params.job_users = users;
+        params.n_jobs = n;
+        params.extra = extra.processes;
+        params.extra_jobs = extra.jobs;
+        params.n_extra = extra.n;
+        r = collect(m->collector, &params, &s, ret_message);
         if (r < 0)
                 return r;
         mark_applied(m, s);
@@ -199,24 +168,31 @@ static void forget_scopes(Manager *m) {
         }
 }
 
-int manager_look(Manager *m, char **ret_message) {
+int manager_refresh_machine(Manager *m, char **ret_message) {
+        int r;
+
+        if (!m->machine_stale || worker_busy(m->worker))
+                return 0;
+        m->snapshot = snapshot_free(m->snapshot); /* it borrows the topology that goes now */
+        r = collector_reload_machine(m->collector, ret_message);
+        if (r < 0)
+                return r;
+        m->machine_stale = false;
+        return 0;
+}
+
+static int look(Manager *m, bool keep_use, char **ret_message) {
         Snapshot *s;
         int r;
 
-        if (worker_busy(m->worker))
-                return 0;
-        if (m->machine_stale) {
-                m->snapshot = snapshot_free(m->snapshot); /* it borrows the topology that goes now */
-                r = collector_reload_machine(m->collector, ret_message);
-                if (r < 0)
-                        return r;
-                m->machine_stale = false;
-        }
-        r = manager_collect(m, m->jobs->jobs, m->jobs->n_jobs, NULL, NULL, &s, ret_message);
+        r = manager_refresh_machine(m, ret_message);
+        if (r >= 0)
+                r = manager_collect(m, m->jobs->jobs, m->jobs->n_jobs, NULL, NULL, keep_use, &s, ret_message);
         if (r < 0)
                 return r;
         snapshot_free(m->snapshot);
         m->snapshot = s;
+        m->looked_at = now_monotonic();
         r = look_at_health(m, s);
         if (r < 0)
                 return r;
@@ -228,12 +204,22 @@ int manager_look(Manager *m, char **ret_message) {
         return 0;
 }
 
+int manager_look(Manager *m, char **ret_message) {
+        return look(m, true, ret_message);
+}
+
+void manager_look_again(Manager *m) {
+        if (!m->snapshot || now_monotonic() - m->looked_at > LOOK_FRESH_USEC)
+                (void) manager_look(m, NULL);
+}
+
 /* Asks for a re-plan of each scope whose ranks are filled by other processes than it was planned for. Not while a
- * change is fresh: its effect on the measures (CPU use) is not to be seen yet, and two changes at once are a flap. */
+ * change is fresh: its effect on the measures (CPU use) is not to be seen yet, and two changes at once are a flap; but
+ * processes that have no place at all yet (workers that start one after another) do not wait for that. */
 static int tick_replan(Manager *m) {
-        if (!m->snapshot || now_monotonic() < m->hold_until)
-                return 0;
-        for (size_t i = 0; i < m->jobs->n_jobs; i++) {
+        bool hold = now_monotonic() < m->hold_until;
+
+        for (size_t i = 0; m->snapshot && i < m->jobs->n_jobs; i++) {
                 uid_t key = job_scope(m->jobs->jobs[i]);
                 _cleanup_free_ char *signature = NULL;
                 Scope *scope;
@@ -250,7 +236,9 @@ static int tick_replan(Manager *m) {
                 scope = manager_scope(m, key, true);
                 if (!scope)
                         return -ENOMEM;
-                if (!scope->signature || !streq(scope->signature, signature))
+                if (scope->signature && streq(scope->signature, signature))
+                        continue;
+                if (!hold || scope_has_unplaced(m->snapshot, m->jobs->jobs, m->jobs->n_jobs, key))
                         manager_replan(m, key);
         }
         return 0;
@@ -262,10 +250,11 @@ static void tick(Manager *m) {
 
         m->ticks++;
         worker_watch(m->worker);
-        if (worker_busy(m->worker))
-                return;
         manager_end_runs(m);
-        r = manager_look(m, &message);
+        r = enforce_sweep(m->enforcer);
+        if (r < 0)
+                (void) log_warning_errno(r, "Failed to forget what ended: %m");
+        r = look(m, false, &message);
         if (r >= 0)
                 r = manager_enforce(m, "late");
         if (r > 0)
@@ -306,11 +295,16 @@ static int open_state(Manager *m, char **ret_message) {
 
         r = undo_open(m->paths.runtime, &messages, &m->undo);
         log_messages(messages);
+        if (r == -EBUSY)
+                return text_fail(r, ret_message,
+                                 "Another qschedd runs with the runtime directory %s; RUNTIME_DIRECTORY chooses "
+                                 "another one",
+                                 m->paths.runtime);
         if (r < 0)
                 return text_fail(r, ret_message, "The undo journal in %s cannot be opened: %s", m->paths.runtime,
                                  strerror(-r));
         strv_free(TAKE_PTR(messages));
-        r = job_store_open(m->paths.state, &messages, &m->jobs);
+        r = job_store_open(m->paths.state, m->undo, &messages, &m->jobs);
         log_messages(messages);
         if (r < 0)
                 return text_fail(r, ret_message, "Applied jobs in %s/jobs cannot be read: %s", m->paths.state,
@@ -382,6 +376,7 @@ int manager_start(Manager *m) {
         outcome_done(&outcome);
         if (r < 0)
                 return log_error_errno(r, "Failed to undo what was not committed: %m");
+        manager_end_reverts(m);
         r = sd_event_add_time(m->event, &m->timer, CLOCK_MONOTONIC, now_monotonic() + m->config->interval_usec, 0,
                               on_timer, m);
         if (r < 0)

@@ -35,6 +35,8 @@ typedef struct JobText { /* how jobs travel */
 typedef struct Caller { /* who asks, for authority and the log */
         uid_t uid;
         pid_t pid;       /* 0 unknown */
+        uint64_t start_time; /* of pid, when the call came */
+        char comm[16];       /* for the log; "" unknown */
         bool authorised; /* may change anything; else only own processes inside their own masks */
 } Caller;
 
@@ -64,7 +66,8 @@ void manager_apply(Manager *m, const Caller *c, const JobText *jobs, size_t n, c
 void manager_run(Manager *m, const Caller *c, const JobText *job, const PlanOptions *o, ManagerReply reply,
                  void *userdata);
 int manager_revert(Manager *m, const Caller *c, const char *job, json_t **ret, char **ret_message); /* NULL: all */
-int manager_explain(Manager *m, const char *task_or_pid, json_t **ret, char **ret_message);
+/* Memory by node is read, for a while, for a caller who may look into the process. */
+int manager_explain(Manager *m, const Caller *c, const char *task_or_pid, json_t **ret, char **ret_message);
 int manager_status(Manager *m, json_t **ret);
 int manager_record(Manager *m, json_t **ret, char **ret_message);
 int manager_stop(Manager *m, bool revert);

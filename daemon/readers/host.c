@@ -35,6 +35,45 @@ static int name_ranks(Snapshot *s, const Job *const *jobs, size_t n_jobs) {
         return r < 0 ? r : 0;
 }
 
+/* The jobs of one user fit only that user's tasks: the others' belong to a job of no name meanwhile. */
+static int name_ranks_of(Snapshot *s, const TaskReadParams *p, uid_t user) {
+        static char nobody[] = "";
+        _cleanup_free_ const Job **jobs = calloc(p->n_jobs + 1, sizeof(*jobs));
+        size_t n = 0;
+        int r;
+
+        if (!jobs)
+                return -ENOMEM;
+        for (size_t i = 0; i < p->n_jobs; i++)
+                if ((p->job_users ? p->job_users[i] : TASK_ANY_USER) == user)
+                        jobs[n++] = p->jobs[i];
+        if (n == 0)
+                return 0;
+        for (size_t i = 0; user != TASK_ANY_USER && i < s->n_tasks; i++)
+                if (!s->tasks[i].job && s->tasks[i].uid != user)
+                        s->tasks[i].job = nobody;
+        r = name_ranks(s, jobs, n);
+        for (size_t i = 0; i < s->n_tasks; i++)
+                if (s->tasks[i].job == nobody)
+                        s->tasks[i].job = NULL;
+        return r;
+}
+
+static int name_all(Snapshot *s, const TaskReadParams *p) {
+        int r;
+
+        r = name_ranks_of(s, p, TASK_ANY_USER);
+        for (size_t i = 0; p->job_users && r >= 0 && i < p->n_jobs; i++) {
+                bool done = p->job_users[i] == TASK_ANY_USER;
+
+                for (size_t k = 0; k < i; k++)
+                        done = done || p->job_users[k] == p->job_users[i];
+                if (!done)
+                        r = name_ranks_of(s, p, p->job_users[i]);
+        }
+        return r;
+}
+
 static int read_reserved(const char *root, Snapshot *s) {
         int r;
 
@@ -63,5 +102,5 @@ int host_read(const char *root, const DeviceText *devices, TaskReader *reader, c
         if (r < 0)
                 return r;
         snapshot_sort(s);
-        return name_ranks(s, p->jobs, p->n_jobs);
+        return name_all(s, p);
 }

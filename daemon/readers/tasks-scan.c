@@ -125,26 +125,52 @@ static bool is_ignored(const TaskReadParams *p, const ProcStat *s) {
         return false;
 }
 
-static void match_jobs(const Pass *x, Proc *p, const Task *t) {
-        for (size_t i = 0; i < x->params->n_jobs; i++) {
-                const Job *j = x->params->jobs[x->order[i]];
+static uid_t user_of(const Pass *x, size_t job) {
+        return x->params->job_users ? x->params->job_users[job] : TASK_ANY_USER;
+}
 
-                for (size_t k = 0; k < j->n_ranks; k++) {
-                        const Match *m = j->ranks[k].match;
+static bool is_of(const Pass *x, const Proc *p, uid_t user) {
+        ProcStatus status;
+        bool same;
 
-                        if (!m || (p->ignored && m->kind != MATCH_PID) || !match_task(m, t))
-                                continue;
-                        p->job = (int) x->order[i];
-                        p->section = (int) k;
-                        p->by_pid = m->kind == MATCH_PID;
-                        return;
-                }
+        if (user == TASK_ANY_USER)
+                return true;
+        if (proc_read_status(x->reader->proc_fd, p->stat.pid, 0, &status) < 0)
+                return false;
+        same = status.uid == user;
+        proc_status_done(&status);
+        return same;
+}
+
+static bool match_job(const Pass *x, Proc *p, const Task *t, size_t job) {
+        const Job *j = x->params->jobs[job];
+
+        for (size_t k = 0; k < j->n_ranks; k++) {
+                const Match *m = j->ranks[k].match;
+
+                if (!m || (p->ignored && m->kind != MATCH_PID) || !match_task(m, t))
+                        continue;
+                if (!is_of(x, p, user_of(x, job)))
+                        return false;
+                p->job = (int) job;
+                p->section = (int) k;
+                p->by_pid = m->kind == MATCH_PID;
+                return true;
         }
+        return false;
+}
+
+/* Jobs of one user's processes only come after those of everybody's. */
+static void match_jobs(const Pass *x, Proc *p, const Task *t) {
+        for (unsigned bound = 0; bound < 2; bound++)
+                for (size_t i = 0; i < x->params->n_jobs; i++)
+                        if ((user_of(x, x->order[i]) != TASK_ANY_USER) == bound && match_job(x, p, t, x->order[i]))
+                                return;
 }
 
 /* -ESRCH when it is gone; what may not be read counts as absent. */
 static int look(Pass *x, Proc *p) {
-        Task t = { .pid = p->stat.pid, .comm = p->stat.comm };
+        Task t = { .pid = p->stat.pid, .start_time = p->stat.start_time, .comm = p->stat.comm };
         CgroupInfo group = {};
         int r = 0;
 

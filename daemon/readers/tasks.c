@@ -313,7 +313,8 @@ static void start_window(Pass *x) {
 
         x->now_usec = clock_monotonic_usec();
         x->uptime_usec = read_uptime(r);
-        x->new_window = r->window_usec == 0 || x->now_usec - r->window_usec >= USE_WINDOW_USEC;
+        x->new_window = r->window_usec == 0 ||
+                        (!x->params->keep_use && x->now_usec - r->window_usec >= USE_WINDOW_USEC);
         x->window = r->window_usec == 0 ? NAN : (double) (x->now_usec - r->window_usec) / 1e6;
 }
 

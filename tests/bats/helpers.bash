@@ -122,8 +122,9 @@ threads() {
 }
 
 call() {
-        busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" --timeout=60 --json=short call org.qsched1 /org/qsched1 org.qsched1.Manager "$@" |
-                jq -r '.data[0]'
+        local answer
+        answer=$(busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" --timeout=60 --json=short call org.qsched1 /org/qsched1 org.qsched1.Manager "$@") || return
+        jq -r '.data[0]' <<<"$answer"
 }
 
 property() { # name

@@ -46,11 +46,23 @@ static AppliedJob *job(const char *name, unsigned priority, const char *matrix, 
         return j;
 }
 
+static Undo *undo; /* the journal that orders are looked up in; NULL none */
+
 static JobStore *store_open(char ***messages) {
         JobStore *s = NULL;
 
-        assert_int_equal(job_store_open(state, messages, &s), 0);
+        assert_int_equal(job_store_open(state, undo, messages, &s), 0);
         return s;
+}
+
+/* Both steps of an order, or one step and the end of the daemon. */
+static int put(JobStore *s, AppliedJob *j) {
+        int r = job_store_prepare(s, j, 1, NULL), q;
+
+        if (r <= 0)
+                return r;
+        q = job_store_commit(s, j);
+        return q < 0 ? q : r;
 }
 
 static bool there(const char *file) {
@@ -76,8 +88,8 @@ static void what_is_written_is_read_again(void **unused) {
 
         assert_int_equal(applied_job_add_process(b, (Process){ .pid = 77, .start_time = 123456789 }), 0);
         b->run = true;
-        assert_int_equal(job_store_put(s, a, NULL), 1);
-        assert_int_equal(job_store_put(s, b, NULL), 1);
+        assert_int_equal(put(s, a), 1);
+        assert_int_equal(put(s, b), 1);
         job_store_free(s);
 
         s = store_open(&messages);
@@ -105,10 +117,10 @@ static void the_same_again_writes_nothing(void **unused) {
                                                  *other = job("alpha", 71, NULL, 0, false);
         JobStore *s = store_open(NULL);
 
-        assert_int_equal(job_store_put(s, a, NULL), 1);
-        assert_int_equal(job_store_put(s, again, NULL), 0);
+        assert_int_equal(put(s, a), 1);
+        assert_int_equal(put(s, again), 0);
         assert_ptr_equal(job_store_find(s, "alpha"), a);
-        assert_int_equal(job_store_put(s, other, NULL), 1);
+        assert_int_equal(put(s, other), 1);
         assert_ptr_equal(job_store_find(s, "alpha"), other);
         assert_true(a->gone);
         assert_false(other->gone);
@@ -121,11 +133,14 @@ static void a_replaced_matrix_goes(void **unused) {
                                                  *b = job("alpha", 70, NULL, 0, false);
         JobStore *s = store_open(NULL);
 
-        assert_int_equal(job_store_put(s, a, NULL), 1);
+        assert_int_equal(put(s, a), 1);
         assert_true(there("alpha.matrix"));
-        assert_int_equal(job_store_put(s, b, NULL), 1);
+        assert_int_equal(put(s, b), 1);
         assert_false(there("alpha.matrix"));
-        job_store_drop(s, b);
+        assert_int_equal(job_store_retire(s, b), 0);
+        assert_true(there("alpha.job.reverting"));
+        job_store_forget(s, "alpha");
+        assert_false(there("alpha.job.reverting"));
         assert_false(there("alpha.job"));
         assert_false(there("alpha.owner"));
         assert_true(b->gone);
@@ -138,7 +153,7 @@ static void bad_files_are_set_aside(void **unused) {
         _cleanup_(strv_freep) char **messages = NULL;
         JobStore *s = store_open(NULL);
 
-        assert_int_equal(job_store_put(s, a, NULL), 1);
+        assert_int_equal(put(s, a), 1);
         job_store_free(s);
         put_file("binary.job", "\x01\x02\xff");
         put_file("renamed.job", "[Job]\nName=else\n[Ranks]\nCount=1\n");
@@ -165,12 +180,12 @@ static void a_failed_write_changes_nothing(void **unused) {
         _cleanup_free_ char *message = NULL, *directory = NULL;
         JobStore *s = store_open(NULL);
 
-        assert_int_equal(job_store_put(s, a, NULL), 1);
+        assert_int_equal(put(s, a), 1);
         directory = s->directory;
         s->directory = strdup("/proc/none"); /* as good as a full disk: nothing can be written there, also by root */
-        assert_true(job_store_put(s, b, &message) < 0);
+        assert_true(job_store_prepare(s, b, 1, &message) < 0);
         assert_non_null(strstr(message, "nothing was changed"));
-        assert_true(job_store_put(s, c, NULL) < 0);
+        assert_true(put(s, c) < 0);
         assert_ptr_equal(job_store_find(s, "alpha"), a);
         assert_false(a->gone);
         assert_null(job_store_find(s, "gamma"));
@@ -184,32 +199,108 @@ static void an_order_cut_off_is_dropped(void **unused) {
         _cleanup_(strv_freep) char **messages = NULL;
         JobStore *s = store_open(NULL);
 
-        assert_int_equal(job_store_put(s, a, NULL), 1);
-        assert_int_equal(job_store_prepare(s, b, NULL), 1);
-        assert_int_equal(job_store_prepare(s, c, NULL), 1);
+        assert_int_equal(put(s, a), 1);
+        assert_int_equal(job_store_prepare(s, b, 7, NULL), 1);
+        assert_int_equal(job_store_prepare(s, c, 7, NULL), 1);
         job_store_free(s);
         s = store_open(&messages);
         assert_int_equal(s->n_jobs, 1);
         assert_int_equal(s->jobs[0]->job->priority, 70);
-        assert_true(strv_length(messages) >= 2);
+        assert_int_equal(strv_length(messages), 2);
         assert_false(there("gamma.matrix.new"));
-        assert_int_equal(job_store_prepare(s, c, NULL), 1);
+        assert_int_equal(job_store_prepare(s, c, 7, NULL), 1);
         job_store_cancel(s, c);
         assert_false(there("gamma.job.new"));
         job_store_free(s);
 }
 
-static void names_are_fit_for_files(void **unused) {
-        static const char *const good[] = { "train", "a.b", "x@y", "UPPER_1", "run-77" };
-        static const char *const bad[] = {
-                "",     ".",   "..",   ".hidden",  "a/b",
-                "../x", "a b", "a\nb", "\xc3\xa4", "12345678901234567890123456789012345678901234567890123456789012345"
+static Undo *journal(const char *text) {
+        Undo *u = NULL;
+        unsigned n_bad;
+
+        assert_int_equal(undo_from_text(text, strlen(text), &n_bad, &u), 0);
+        assert_int_equal(n_bad, 0);
+        return u;
+}
+
+#define AFFINITY(id)                                                                                                  \
+        "{\"t\":\"affinity\",\"id\":" id                                                                               \
+        ",\"job\":\"x\",\"pid\":81,\"start\":1,\"tid\":81,\"tid_start\":1,\"old\":\"0-1\",\"new\":\"0\"}\n"
+#define COMMIT(id) "{\"t\":\"commit\",\"id\":" id "}\n"
+
+/* Killed between the commit of the journal and the renames: what the order changed stands, so its jobs do. */
+static void an_order_committed_is_finished(void **unused) {
+        static const struct {
+                const char *text;
+                bool committed;
+        } cases[] = {
+                { AFFINITY("7") COMMIT("7"), true },
+                { AFFINITY("7"), false },
+                { AFFINITY("6") COMMIT("6"), false }, /* of the version before */
+                { "", false },
         };
 
-        for (size_t i = 0; i < ELEMENTSOF(good); i++)
-                assert_true(job_name_valid(good[i]));
-        for (size_t i = 0; i < ELEMENTSOF(bad); i++)
-                assert_false(job_name_valid(bad[i]));
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_(applied_job_unrefp) AppliedJob *a = job("alpha", 70, "0 5\n5 0\n", 0, false),
+                                                         *b = job("alpha", 71, i % 2 ? "0 6\n6 0\n" : NULL, 0, false);
+                _cleanup_(strv_freep) char **messages = NULL;
+                JobStore *s = store_open(NULL);
+
+                assert_true(put(s, a) >= 0);
+                assert_int_equal(job_store_prepare(s, b, 7, NULL), 1);
+                job_store_free(s);
+                undo = journal(cases[i].text);
+                s = store_open(&messages);
+                undo = undo_free(undo);
+                assert_int_equal(s->n_jobs, 1);
+                assert_int_equal(s->jobs[0]->job->priority, cases[i].committed ? 71 : 70);
+                assert_int_equal(strv_length(messages), 1);
+                assert_false(there("alpha.job.new"));
+                assert_false(there("alpha.owner.new"));
+                job_store_free(s);
+        }
+}
+
+/* Killed between two renames: the first is proof that the order was committed, and its matrix is not lost. */
+static void a_rename_cut_short_is_finished(void **unused) {
+        static const char *const moved[] = { "matrix", "owner" };
+        _cleanup_(applied_job_unrefp) AppliedJob *a = job("alpha", 70, "0 5\n5 0\n", 0, false);
+        _cleanup_(strv_freep) char **messages = NULL;
+        JobStore *s = store_open(NULL);
+
+        assert_int_equal(job_store_prepare(s, a, 7, NULL), 1);
+        job_store_free(s);
+        for (size_t i = 0; i < ELEMENTSOF(moved); i++) {
+                _cleanup_free_ char *from = NULL, *to = NULL;
+
+                assert_true(asprintf(&from, "%s/jobs/alpha.%s.new", state, moved[i]) > 0);
+                assert_true(asprintf(&to, "%s/jobs/alpha.%s", state, moved[i]) > 0);
+                assert_int_equal(rename(from, to), 0);
+        }
+        s = store_open(&messages);
+        assert_int_equal(s->n_jobs, 1);
+        assert_string_equal(s->jobs[0]->job->matrix_text, "0 5\n5 0\n");
+        job_store_free(s);
+}
+
+/* Killed while it was put back: it is no job any more, and the start is told to go on. */
+static void a_revert_cut_short_is_known(void **unused) {
+        _cleanup_(applied_job_unrefp) AppliedJob *a = job("alpha", 70, NULL, 0, false),
+                                                 *again = job("alpha", 70, NULL, 0, false);
+        JobStore *s = store_open(NULL);
+
+        assert_int_equal(put(s, a), 1);
+        assert_int_equal(job_store_retire(s, a), 0);
+        job_store_free(s);
+        s = store_open(NULL);
+        assert_int_equal(s->n_jobs, 0);
+        assert_int_equal(strv_length(s->retired), 1);
+        assert_string_equal(s->retired[0], "alpha");
+        assert_int_equal(put(s, again), 1);
+        assert_false(there("alpha.job.reverting"));
+        job_store_forget(s, "alpha"); /* applied again meanwhile: it stays */
+        assert_true(there("alpha.job"));
+        job_store_free(s);
 }
 
 int main(void) {
@@ -220,7 +311,9 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(bad_files_are_set_aside, setup, teardown),
                 cmocka_unit_test_setup_teardown(a_failed_write_changes_nothing, setup, teardown),
                 cmocka_unit_test_setup_teardown(an_order_cut_off_is_dropped, setup, teardown),
-                cmocka_unit_test(names_are_fit_for_files),
+                cmocka_unit_test_setup_teardown(an_order_committed_is_finished, setup, teardown),
+                cmocka_unit_test_setup_teardown(a_rename_cut_short_is_finished, setup, teardown),
+                cmocka_unit_test_setup_teardown(a_revert_cut_short_is_known, setup, teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
