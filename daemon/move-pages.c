@@ -14,8 +14,9 @@
 #include <linux/kcmp.h>
 #include <poll.h>
 #include <sys/syscall.h>
-#include <time.h>
 
+#include "common/clock.h"
+#include "common/json.h"
 #include "common/text.h"
 #include "daemon/move-pages-internal.h"
 #include "daemon/readers/tasks.h"
@@ -38,10 +39,7 @@ const MoveParams move_params_default = {
 };
 
 static uint64_t kernel_now(void *userdata) {
-        struct timespec ts;
-
-        (void) clock_gettime(CLOCK_MONOTONIC, &ts);
-        return (uint64_t) ts.tv_sec * 1000000 + (uint64_t) ts.tv_nsec / 1000;
+        return clock_monotonic_usec();
 }
 
 static long kernel_move(void *userdata, pid_t pid, size_t n, void *const *pages, const int *nodes, int *status) {
@@ -354,13 +352,14 @@ int move_report_to_json(const MoveReport *r, json_t **ret) {
                                   (json_int_t) r->busy, "shared", (json_int_t) r->shared, "absent",
                                   (json_int_t) r->absent, "failed", (json_int_t) r->failed, "left",
                                   (json_int_t) r->left);
-        json_t *json = json_pack(
-                "{s:i, s:s, s:s?, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:I, s:b, s:o}", "pid", (int) r->process.pid,
-                "stop", move_stop_names[r->stop], "why", r->why, "bytes_moved", (json_int_t) ((double) r->moved * page),
-                "bytes_passed_over", (json_int_t) r->passed_over, "page_size", (json_int_t) r->page_size,
-                "stall_max_us", (json_int_t) r->stall_max_usec, "stall_us", (json_int_t) r->stall_usec, "calls",
-                (int) r->calls, "overruns", (int) r->overruns, "walk_us", (json_int_t) r->walk_usec, "walk_max_us",
-                (json_int_t) r->walk_max_usec, "pressure_known", (int) r->pressure_known, "pages", pages);
+        json_t *json = json_pack("{s:i, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:I, s:b, s:o}", "pid",
+                                 (int) r->process.pid, "stop", move_stop_names[r->stop], "why", json_text(r->why),
+                                 "bytes_moved", (json_int_t) ((double) r->moved * page), "bytes_passed_over",
+                                 (json_int_t) r->passed_over, "page_size", (json_int_t) r->page_size, "stall_max_us",
+                                 (json_int_t) r->stall_max_usec, "stall_us", (json_int_t) r->stall_usec, "calls",
+                                 (int) r->calls, "overruns", (int) r->overruns, "walk_us", (json_int_t) r->walk_usec,
+                                 "walk_max_us", (json_int_t) r->walk_max_usec, "pressure_known",
+                                 (int) r->pressure_known, "pages", pages);
 
         if (!json)
                 return -ENOMEM;

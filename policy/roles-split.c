@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "common/json.h"
 #include "common/text.h"
 #include "policy/roles.h"
 
@@ -398,16 +399,10 @@ const Bitset *role_split_late(const RoleSplit *s, const Roles *r, const RoleThre
 }
 
 static int role_json(const RoleGrant *g, const Role *role, json_t *array) {
-        _cleanup_free_ char *cpus = NULL;
-        int r = bitset_format(&g->cpus, &cpus);
+        json_t *o = json_pack("{s:s, s:o, s:I, s:b, s:b}", "role", role->name, "cpus", json_bitset(&g->cpus), "threads",
+                              (json_int_t) g->n_threads, "own", (int) g->own, "shared", (int) g->shared);
 
-        if (r < 0)
-                return r;
-        return json_array_append_new(array, json_pack("{s:s, s:s, s:I, s:b, s:b}", "role", role->name, "cpus", cpus,
-                                                      "threads", (json_int_t) g->n_threads, "own", (int) g->own,
-                                                      "shared", (int) g->shared)) < 0
-                       ? -ENOMEM
-                       : 0;
+        return json_array_append_new(array, o) < 0 ? -ENOMEM : 0;
 }
 
 int role_split_to_json(const RoleSplit *s, const Roles *r, json_t **ret) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moves a process's pages as the daemon would, step by step with a pause of a step's length between, and prints the
+ * Moves a process's pages as the daemon would, step by step with a pause as long as the step between, and prints the
  * report as JSON. Exit: 0 done, 3 it ended before (the report says why), 1 it could not begin.
  *
  *   move-memory [--stall=MS] [--pressure=PERCENT] [--reserve=PERCENT] PID NODES
  */
 #include <errno.h>
 #include <getopt.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "common/text.h"
 #include "daemon/move-pages.h"
 #include "daemon/readers/cgroup.h"
@@ -24,11 +24,16 @@ static double number(const char *s) {
         return v;
 }
 
+static void rest(uint64_t usec) {
+        (void) nanosleep(&(struct timespec){ (time_t) (usec / USEC_PER_SEC), (long) (usec % USEC_PER_SEC * 1000) },
+                         NULL);
+}
+
 static int run(Process process, const Bitset *nodes, MoveParams *params) {
         _cleanup_(cgroup_info_done) CgroupInfo group = {};
         _cleanup_(move_pages_freep) MovePages *m = NULL;
         _cleanup_(cgroups_done) Cgroups cgroups = {};
-        struct timespec pause_between = { .tv_nsec = (long) params->stall_usec % 1000000 * 1000 };
+        uint64_t start;
         json_t *json;
         int r;
 
@@ -40,8 +45,13 @@ static int run(Process process, const Bitset *nodes, MoveParams *params) {
         params->group_dir = group.memory_directory;
         if (r >= 0)
                 r = move_pages_new(process, nodes, params, NULL, &m);
-        while (r >= 0 && (r = move_pages_step(m)) > 0)
-                (void) nanosleep(&pause_between, NULL);
+        while (r >= 0) {
+                start = clock_monotonic_usec();
+                r = move_pages_step(m);
+                if (r <= 0)
+                        break;
+                rest(clock_monotonic_usec() - start);
+        }
         if (r >= 0)
                 r = move_report_to_json(move_pages_report(m), &json);
         if (r < 0) {

@@ -537,6 +537,42 @@ static void test_walk_budget(void **state) {
         assert_true(r->walk_max_usec <= 20000);
 }
 
+/* Whatever the pages are like, all are accounted for, and it ends. */
+static void test_random(void **state) {
+        unsigned seed = 7;
+
+        for (unsigned round = 0; round < 60; round++) {
+                _cleanup_(move_pages_freep) MovePages *m = NULL;
+                MoveParams p = move_params_default;
+                unsigned n, odd, calls = 0;
+                const MoveReport *r;
+
+                seed = seed * 1664525U + 1013904223U;
+                n = 1 + (seed >> 8) % 5000;
+                odd = 1 + (seed >> 4) % 40;
+                k.moves = 0;
+                k.per_page = seed >> 24;
+                k.per_query = seed % 3;
+                p.stall_usec = 500 + (seed >> 12) % 20000;
+                put_pages(n, 1 + (seed >> 16) % 700);
+                for (unsigned i = 0; i < n; i++) {
+                        seed = seed * 1664525U + 1013904223U;
+                        k.trait[i] = (seed >> 8) % odd ? FREE : (Trait) ((seed >> 16) % (REFUSES + 1));
+                        k.node[i] = (seed >> 20) % 4 == 0;
+                }
+                m = new_move("1", &p);
+                while (move_pages_step(m) > 0 && calls++ < 1000000)
+                        if (calls == 40 && round % 7 == 0)
+                                move_pages_cancel(m);
+                r = move_pages_report(m);
+                check_sum(r);
+                assert_true(r->stop == MOVE_DONE || (round % 7 == 0 && r->stop == MOVE_CANCELLED));
+                if (r->stop == MOVE_DONE)
+                        assert_int_equal(r->seen, n);
+                assert_true(r->moved + r->already <= n);
+        }
+}
+
 static void test_mappings(void **state) {
         static const struct {
                 const char *line;
@@ -786,6 +822,7 @@ int main(void) {
                 with_tree(test_kernel_says_no),
                 with_tree(test_cancel),
                 with_tree(test_walk_budget),
+                with_tree(test_random),
                 with_tree(test_passed_over),
                 with_tree(test_psi),
                 cmocka_unit_test(test_mappings),
