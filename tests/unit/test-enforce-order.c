@@ -496,6 +496,7 @@ static void test_control(void **state) {
                 control = path_join(root, "cgroup.subtree_control");
                 assert_int_equal(write_file_atomic(control, "cpu memory", 0600), 0);
                 f->cgroups = (Cgroups){ .unified = root, .unified_cpuset = true };
+                outcome_done(&f->outcome);
                 (void) enforce_adopt(f->enforcer, "train", &task, &plan_for(w.process, cpu_b, NULL)->tasks[0], &group,
                                      &f->outcome);
                 f->cgroups = real;
