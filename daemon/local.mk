@@ -25,3 +25,6 @@ libdaemon_la_LIBADD = $(SYSTEMD_LIBS)
 sbin_PROGRAMS += qschedd
 qschedd_SOURCES = daemon/main.c
 qschedd_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la
+
+# interrupts of devices
+libreaders_la_SOURCES += daemon/readers/irq.c daemon/readers/irq.h daemon/readers/irqbalance.c daemon/readers/irqbalance.h

@@ -219,3 +219,9 @@ check_PROGRAMS += tests/unit/test-json
 tests_unit_test_json_SOURCES = tests/unit/test-json.c
 tests_unit_test_json_LDADD = libcommon.la $(CMOCKA_LIBS)
 TESTS += tests/unit/test-json
+
+# Interrupts: a recorded host in tests/data/irq, vectors of this machine, irqbalance
+check_PROGRAMS += tests/unit/test-irq
+tests_unit_test_irq_SOURCES = tests/unit/test-irq.c
+tests_unit_test_irq_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-irq
