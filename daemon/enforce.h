@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plan -> kernel, and back. All threads of a task until a pass finds no new ones; identity (pid, start time, by pidfd)
- * is checked right before each change; each change is noted in the undo journal first, read back after, and logged by
- * the caller from the Outcome. A mask that is neither what we wrote nor what we found is somebody else's: drift,
- * reported and left alone. Foreign tasks get affinity only; tasks of ours live in qsched.slice (a scope where systemd
- * is pid 1, plain cgroups elsewhere).
+ * Plan -> kernel, and back. All threads of a task, until two listings in a row bring no new ones; identity (pid, start
+ * time, by pidfd; the thread by tgkill) is checked right before each mask is written; each change (mask, move, CPUs of a
+ * group, directory, controller handed down) is noted in the undo journal first; masks are read back after, and the caller
+ * logs from the Outcome. A mask that is neither what we wrote nor what we found is somebody else's: drift, reported and
+ * left alone. What cannot be put back stays noted for the next start. Foreign tasks get affinity only; tasks of ours live
+ * in qsched.slice: a scope where systemd is pid 1, a plain group elsewhere, both where systemd has no cpuset controller.
  */
 #pragma once
 
