@@ -3,10 +3,17 @@
 #include "daemon/readers/rolefile.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <cmocka.h>
 
+#include "daemon/readers/role-threads.h"
+#include "daemon/readers/tasks.h"
 #include "tests/unit/fixture.h"
 
 static const RoleThread helpers4[] = {
@@ -467,6 +474,71 @@ static void test_json(void **state) {
         roles_done(&r);
 }
 
+static void *named(void *name) {
+        assert_int_equal(prctl(PR_SET_NAME, name), 0);
+        pause();
+        return NULL;
+}
+
+/* A live process with named threads, and a child. */
+static pid_t live_rank(pid_t *ret_child) {
+        pid_t pids[2];
+        int fds[2];
+
+        assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+        pids[0] = fork();
+        assert_true(pids[0] >= 0);
+        if (pids[0] == 0) {
+                pthread_t t;
+
+                (void) prctl(PR_SET_NAME, "python");
+                pids[1] = fork();
+                if (pids[1] == 0)
+                        for (prctl(PR_SET_PDEATHSIG, SIGKILL);;)
+                                pause();
+                if (pthread_create(&t, NULL, named, (void *) "acl_thread") != 0 ||
+                    pthread_create(&t, NULL, named, (void *) "python") != 0)
+                        _exit(1);
+                usleep(300000);
+                if (write(fds[1], &pids[1], sizeof(pids[1])) != (ssize_t) sizeof(pids[1]))
+                        _exit(1);
+                for (;;)
+                        pause();
+        }
+        assert_int_equal(read(fds[0], ret_child, sizeof(*ret_child)), sizeof(*ret_child));
+        close(fds[0]);
+        close(fds[1]);
+        return pids[0];
+}
+
+static void test_live_threads(void **state) {
+        Process rank = {}, children[2] = {};
+        Roles r = defaults();
+        RoleThreads t;
+        RoleSplit s;
+        pid_t child;
+
+        rank.pid = live_rank(&child);
+        children[0].pid = child;
+        children[1].pid = 0x3ffffffe; /* gone */
+        assert_int_equal(process_start_time(rank.pid, &rank.start_time), 0);
+        assert_int_equal(process_start_time(child, &children[0].start_time), 0);
+        assert_int_equal(role_threads_read("", rank, children, 2, &t), 0);
+        kill(rank.pid, SIGKILL);
+        waitpid(rank.pid, NULL, 0);
+        assert_int_equal(t.n_threads, 4);
+        assert_true(t.threads[0].is_main);
+        assert_true(t.threads[3].is_child);
+        s = split(&r, NULL, "0-7", t.threads, t.n_threads, false);
+        assert_int_equal(s.grants[roles_get(&r, "runtime") - r.roles].n_threads, 1);
+        assert_int_equal(s.grants[0].n_threads, 2);
+        assert_set(role_split_cpus(&s, 3), "0-7", "child");
+        role_split_done(&s);
+        role_threads_done(&t);
+        assert_int_equal(role_threads_read("", rank, NULL, 0, &t), -ESRCH);
+        roles_done(&r);
+}
+
 int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_degradation),
@@ -485,6 +557,7 @@ int main(void) {
                 cmocka_unit_test(test_too_many),
                 cmocka_unit_test(test_print),
                 cmocka_unit_test(test_json),
+                cmocka_unit_test(test_live_threads),
         };
 
         return cmocka_run_group_tests_name("roles", tests, NULL, NULL);

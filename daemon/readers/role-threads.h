@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The threads of a rank and of its children with their names, as roles_split() takes them. */
+#pragma once
+
+#include "policy/roles.h"
+#include "policy/snapshot.h"
+
+typedef struct RoleThreads {
+        RoleThread *threads; /* the process's by tid, then each child's; comm points into names */
+        size_t n_threads;
+        char (*names)[16];
+} RoleThreads;
+
+/* root "" for this system. A child or a thread that is gone is left out; -ESRCH: the process itself is, or is another
+ * one by now. */
+int role_threads_read(const char *root, Process process, const Process *children, size_t n_children, RoleThreads *ret);
+void role_threads_done(RoleThreads *t);
