@@ -12,7 +12,7 @@ libreaders_la_SOURCES = daemon/readers/machine.c daemon/readers/machine.h \
 	daemon/readers/rank-identity.c daemon/readers/rank-identity.h \
 	daemon/readers/doctor.c daemon/readers/doctor.h daemon/readers/doctor-internal.h daemon/readers/doctor-kernel.c \
 	daemon/readers/doctor-rivals.c daemon/readers/doctor-devices.c daemon/readers/doctor-tasks.c \
-	daemon/readers/rolefile.c daemon/readers/rolefile.h daemon/readers/psi.c daemon/readers/psi.h
+	daemon/readers/rolefile.c daemon/readers/rolefile.h daemon/readers/role-threads.c daemon/readers/role-threads.h daemon/readers/psi.c daemon/readers/psi.h
 libreaders_la_LIBADD = $(HWLOC_LIBS)
 libdaemon_la_SOURCES = daemon/config.c daemon/config.h daemon/collect.c daemon/collect.h daemon/enforce.c daemon/enforce-bus.c daemon/enforce-group.c daemon/enforce-outcome.c daemon/enforce-revert.c \
 	daemon/enforce-util.c daemon/enforce-internal.h daemon/enforce.h \
