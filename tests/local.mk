@@ -165,8 +165,8 @@ TESTS += tests/fuzz/smoke.sh
 EXTRA_DIST += tests/fuzz/smoke.sh tests/fuzz/seeds
 
 # qschedctl, the manual and the completion
-TESTS += tests/bats/ctl.bats tests/bats/man.bats
-EXTRA_DIST += tests/bats/ctl.bats tests/bats/man.bats
+TESTS += tests/bats/ctl.bats tests/bats/ctl-daemon.bats tests/bats/man.bats
+EXTRA_DIST += tests/bats/ctl.bats tests/bats/ctl-daemon.bats tests/bats/ctl-helpers.bash tests/bats/man.bats
 
 # Machines and records
 check_PROGRAMS += tests/unit/test-machine tests/unit/test-record
