@@ -48,6 +48,8 @@ struct MovePages {
 
         void **pending; /* elsewhere: MOVE_PENDING_MAX of them */
         size_t n_pending;
+        size_t long_n; /* size and time of the call before, if it took too long; 0 it did not */
+        uint64_t long_usec;
         void **pages; /* scratch of a call */
         int *target, *status;
 };

@@ -188,6 +188,19 @@ static int call_failed(MovePages *m, int error) {
         }
 }
 
+/* Part of a call's time does not depend on its size (on large hosts the kernel waits for every CPU once per call). When
+ * a smaller call after a too long one was no shorter, it was that, and smaller chunks only make more such calls. */
+static void shrink_chunk(MovePages *m, size_t n, uint64_t took) {
+        MoveReport *r = &m->report;
+        bool fixed = n < m->long_n && took > m->long_usec * 3 / 4;
+        double fits = (double) n * (double) m->params.stall_usec / (double) took;
+
+        r->overruns++;
+        r->chunk = fixed ? MIN((unsigned) m->long_n * 2, MOVE_CHUNK_MAX) : MAX((unsigned) (fits * 0.7), 1U);
+        m->long_n = n;
+        m->long_usec = took;
+}
+
 static void adapt_chunk(MovePages *m, size_t n, uint64_t took) {
         MoveReport *r = &m->report;
 
@@ -195,11 +208,11 @@ static void adapt_chunk(MovePages *m, size_t n, uint64_t took) {
         r->stall_usec += took;
         r->stall_max_usec = MAX(r->stall_max_usec, took);
         if (took > m->params.stall_usec) {
-                double fits = (double) n * (double) m->params.stall_usec / (double) took;
-
-                r->overruns++;
-                r->chunk = MAX((unsigned) (fits * 0.7), 1U);
-        } else if (took < m->params.stall_usec / 2 && n == r->chunk)
+                shrink_chunk(m, n, took);
+                return;
+        }
+        m->long_n = 0;
+        if (took < m->params.stall_usec / 2 && n == r->chunk)
                 r->chunk = MIN(r->chunk * 2, MOVE_CHUNK_MAX);
 }
 

@@ -239,6 +239,18 @@ static void test_chunk_shrinks(void **state) {
         assert_true(r->chunk <= 50);
 }
 
+/* What each call costs whatever its size is no reason for small ones. */
+static void test_fixed_cost(void **state) {
+        _cleanup_(move_pages_freep) MovePages *m = NULL;
+
+        put_pages(100000, 100000);
+        k.per_call = 90000;
+        k.per_page = 1;
+        m = new_move("1", NULL);
+        assert_int_equal(run(m)->moved, 100000);
+        assert_true(k.moves < 60);
+}
+
 static void test_bound_is_a_parameter(void **state) {
         _cleanup_(move_pages_freep) MovePages *m = NULL;
         MoveParams p = move_params_default;
@@ -806,6 +818,7 @@ int main(void) {
                 with_tree(test_all_move),
                 with_tree(test_chunk_grows_to_the_bound),
                 with_tree(test_chunk_shrinks),
+                with_tree(test_fixed_cost),
                 with_tree(test_bound_is_a_parameter),
                 with_tree(test_every_status_is_counted),
                 with_tree(test_stuck_pages_do_not_hold_up_the_rest),
