@@ -85,6 +85,8 @@ int outcome_add(Outcome *o, ChangeResult result, const char *job, Process p, con
                 const Bitset *wanted, const Bitset *got, int error);
 int outcome_add_path(Outcome *o, ChangeResult result, const char *job, Process p, const char *path,
                      const Bitset *old, const Bitset *wanted);
+int outcome_add_irq(Outcome *o, ChangeResult result, const char *job, const ChangeIrq *irq, const Bitset *old,
+                    const Bitset *wanted, const Bitset *got, int error);
 /* Sentences on the changes from index `first` on, all of one process: one per kind, not one per thread. */
 int outcome_say(Outcome *o, size_t first, const char *name, const Allowed *a);
 

@@ -14,6 +14,8 @@ void outcome_done(Outcome *o) {
                 free(c->job);
                 free(c->comm);
                 free(c->path);
+                free(c->irq.device);
+                free(c->irq.name);
                 bitset_done(&c->old);
                 bitset_done(&c->wanted);
                 bitset_done(&c->got);
@@ -131,6 +133,19 @@ int outcome_add_path(Outcome *o, ChangeResult result, const char *job, Process p
         return r >= 0 && wanted ? bitset_copy(&c->wanted, wanted) : r;
 }
 
+int outcome_add_irq(Outcome *o, ChangeResult result, const char *job, const ChangeIrq *irq, const Bitset *old,
+                    const Bitset *wanted, const Bitset *got, int error) {
+        Change *c;
+        int r;
+
+        r = outcome_add(o, result, job, (Process){}, NULL, old, wanted, got, error);
+        if (r < 0 || result == CHANGE_SAME)
+                return r;
+        c = &o->changes[o->n_changes - 1];
+        c->irq = (ChangeIrq){ .irq = irq->irq, .device = strdup(strempty(irq->device)), .name = strdup(irq->name) };
+        return c->irq.device && c->irq.name ? 0 : -ENOMEM;
+}
+
 static int say_refused(Outcome *o, const Change *c, const char *name, unsigned n, const Allowed *a,
                        const char *wanted) {
         _cleanup_free_ char *allowed = NULL;
@@ -201,6 +216,14 @@ static int set_cpus(json_t *o, const char *name, const Bitset *b) {
         return bitset_isempty(b) ? 0 : json_object_set_new(o, name, json_bitset(b));
 }
 
+static int set_irq(json_t *o, const ChangeIrq *irq) {
+        int r = json_object_set_new(o, "irq", json_integer(irq->irq));
+
+        if (r >= 0)
+                r = set_text(o, "device", irq->device);
+        return r < 0 ? r : set_text(o, "name", irq->name);
+}
+
 static json_t *change_to_json(const Change *c) {
         json_t *o = json_pack("{s:s, s:i, s:i}", "result", change_names[c->result], "pid", c->process.pid, "tid",
                               c->tid);
@@ -208,7 +231,7 @@ static json_t *change_to_json(const Change *c) {
         if (!o || set_text(o, "job", c->job) < 0 || set_text(o, "comm", c->comm) < 0 ||
             set_text(o, "path", c->path) < 0 || set_cpus(o, "old", &c->old) < 0 ||
             set_cpus(o, "wanted", &c->wanted) < 0 || set_cpus(o, "got", &c->got) < 0 ||
-            (c->error > 0 && set_text(o, "error", strerror(c->error)) < 0)) {
+            (c->irq.device && set_irq(o, &c->irq) < 0) || (c->error > 0 && set_text(o, "error", strerror(c->error)) < 0)) {
                 json_decref(o);
                 return NULL;
         }

@@ -342,7 +342,7 @@ typedef struct Pick {     /* which entries are meant */
 } Pick;
 
 static bool picked(const Pick *p, const UndoEntry *e) {
-        if (e->type == UNDO_DIR || (p->uncommitted && e->committed) || (p->id > 0 && e->id != p->id))
+        if (!undo_is_of_process(e) || (p->uncommitted && e->committed) || (p->id > 0 && e->id != p->id))
                 return false;
         if (p->process.pid > 0 && (e->process.pid != p->process.pid || e->process.start_time != p->process.start_time))
                 return false;
@@ -412,7 +412,7 @@ static void forget_ended(Enforcer *e) {
         const UndoEntry *all = undo_entries(e->undo, &n);
 
         for (size_t i = 0; i < n; i++) {
-                if (all[i].type == UNDO_DIR)
+                if (!undo_is_of_process(&all[i]))
                         continue;
                 if (all[i].process.pid != last.pid || all[i].process.start_time != last.start_time) {
                         last = all[i].process;

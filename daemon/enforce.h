@@ -24,6 +24,11 @@ typedef enum ChangeResult {
 } ChangeResult;
 extern const char *const change_names[];
 
+typedef struct ChangeIrq {
+        unsigned irq;
+        char *device, *name;
+} ChangeIrq;
+
 typedef struct Change { /* one write, or the reason for none */
         ChangeResult result;
         char *job;
@@ -32,6 +37,7 @@ typedef struct Change { /* one write, or the reason for none */
         char *comm;
         Bitset old, wanted, got;
         char *path; /* cgroup changes: file or group; NULL for affinity */
+        ChangeIrq irq; /* changes of interrupts; device NULL: none of these, else pid and tid are 0 */
         int error;  /* positive errno */
 } Change;
 

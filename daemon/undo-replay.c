@@ -20,6 +20,8 @@ static void entry_done(UndoEntry *e) {
         free(e->old_path);
         free(e->new_path);
         free(e->controller);
+        free(e->irq.device);
+        free(e->irq.name);
         *e = (UndoEntry){ .type = _UNDO_MAX };
 }
 
@@ -100,6 +102,17 @@ static UndoEntry *find_path(const Undo *u, UndoType type, const char *path) {
         for (size_t i = 0; i < u->n_entries; i++)
                 if (u->entries[i].type == type && streq(u->entries[i].new_path, path))
                         return &u->entries[i];
+        return NULL;
+}
+
+static UndoEntry *find_irq(const Undo *u, const UndoIrq *irq) {
+        for (size_t i = 0; i < u->n_entries; i++) {
+                UndoEntry *e = &u->entries[i];
+
+                if (e->type == UNDO_IRQ && e->irq.irq == irq->irq && streq(e->irq.device, irq->device) &&
+                    streq(e->irq.name, irq->name))
+                        return e;
+        }
         return NULL;
 }
 
@@ -224,7 +237,7 @@ static int member_common(Undo *u, const json_t *o, UndoEntry *e) {
 
 /* A second note on the same thing: its old value is the first one's. Takes what it needs from `from`. */
 static void entry_renew(UndoEntry *e, UndoEntry *from) {
-        if (e->type == UNDO_AFFINITY) {
+        if (e->type == UNDO_AFFINITY || e->type == UNDO_IRQ) {
                 if (from->committed)
                         bitset_zero(&e->before);
                 else if (e->committed) {
@@ -245,6 +258,7 @@ static void entry_renew(UndoEntry *e, UndoEntry *from) {
                 e->new = from->new;
                 from->new = BITSET_EMPTY;
         }
+        e->irq.banned |= from->irq.banned;
         if (e->type == UNDO_CGROUP) {
                 free(e->new_path);
                 e->new_path = TAKE_PTR(from->new_path);
@@ -343,6 +357,33 @@ static int replay_dir(Undo *u, const json_t *o) {
         return replay_entry(u, &e, r < 0 ? NULL : find_path(u, UNDO_DIR, e.new_path), r);
 }
 
+static int member_irq(const json_t *o, UndoIrq *ret) {
+        uint64_t irq;
+        int r = member_number(o, "irq", INT_MAX, &irq);
+
+        if (r >= 0)
+                r = member_string(o, "device", &ret->device);
+        if (r >= 0)
+                r = member_string(o, "name", &ret->name);
+        if (r >= 0)
+                ret->irq = (unsigned) irq;
+        return r;
+}
+
+static int replay_irq(Undo *u, const json_t *o) {
+        UndoEntry e = { .type = UNDO_IRQ };
+        int r = member_common(u, o, &e);
+
+        if (r >= 0)
+                r = member_irq(o, &e.irq);
+        if (r >= 0)
+                r = member_set(o, "old", &e.old);
+        if (r >= 0)
+                r = member_set(o, "new", &e.new);
+        e.irq.banned = json_is_true(json_object_get(o, "banned"));
+        return replay_entry(u, &e, r < 0 ? NULL : find_irq(u, &e.irq), r);
+}
+
 static int replay_commit(Undo *u, const json_t *o) {
         uint64_t id;
 
@@ -364,7 +405,7 @@ static int replay_commit(Undo *u, const json_t *o) {
 }
 
 bool undo_abortable(const UndoEntry *e, uint64_t id) {
-        return (e->type == UNDO_AFFINITY || e->type == UNDO_CPUS) && e->id == id && !e->committed;
+        return e->type != _UNDO_MAX && e->type != UNDO_CGROUP && e->type != UNDO_DIR && e->id == id && !e->committed;
 }
 
 static void entry_abort(Undo *u, UndoEntry *e) {
@@ -418,6 +459,18 @@ static int replay_revert(Undo *u, const json_t *o) {
         return 0;
 }
 
+static int undone_irq(Undo *u, const json_t *o) {
+        UndoIrq irq = {};
+        int r = member_irq(o, &irq);
+        UndoEntry *e = r < 0 ? NULL : find_irq(u, &irq);
+
+        if (e)
+                entry_forget(u, e);
+        free(irq.device);
+        free(irq.name);
+        return r;
+}
+
 static int replay_undone(Undo *u, const json_t *o) {
         const char *path = json_string_value(json_object_get(o, "path"));
         const char *controller = json_string_value(json_object_get(o, "controller"));
@@ -427,6 +480,8 @@ static int replay_undone(Undo *u, const json_t *o) {
         Process p;
         pid_t tid;
 
+        if (json_object_get(o, "irq"))
+                return undone_irq(u, o);
         if (path)
                 e = find_path(u, UNDO_DIR, path);
         else if (group)
@@ -469,7 +524,7 @@ static const struct {
         { "begin", replay_begin },   { "affinity", replay_affinity }, { "cgroup", replay_cgroup },
         { "cpus", replay_cpus },     { "dir", replay_dir },           { "commit", replay_commit },
         { "abort", replay_abort },   { "revert", replay_revert },     { "undone", replay_undone },
-        { "boot", replay_boot },
+        { "boot", replay_boot },     { "irq", replay_irq },
 };
 
 int undo_replay(Undo *u, const json_t *line) {
@@ -536,6 +591,20 @@ static int cpus_to_json(const UndoEntry *e, json_t **ret) {
         return *ret ? 0 : -EINVAL;
 }
 
+static int irq_to_json(const UndoEntry *e, const Bitset *new, json_t **ret) {
+        _cleanup_free_ char *old_text = NULL, *new_text = NULL;
+        int r = bitset_format(&e->old, &old_text);
+
+        if (r >= 0)
+                r = bitset_format(new, &new_text);
+        if (r < 0)
+                return r;
+        *ret = json_pack("{s:s, s:I, s:s, s:i, s:s, s:s, s:s, s:s, s:b}", "t", "irq", "id", (json_int_t) e->id, "job",
+                         strempty(e->job), "irq", (int) e->irq.irq, "device", e->irq.device, "name", e->irq.name,
+                         "old", old_text, "new", new_text, "banned", (int) e->irq.banned);
+        return *ret ? 0 : -EINVAL;
+}
+
 int undo_entry_to_json(const UndoEntry *e, const Bitset *new, bool committed, json_t **ret) {
         json_t *o = NULL;
         int r = 0;
@@ -544,6 +613,8 @@ int undo_entry_to_json(const UndoEntry *e, const Bitset *new, bool committed, js
                 r = affinity_to_json(e, new, &o);
         else if (e->type == UNDO_CPUS)
                 r = cpus_to_json(e, &o);
+        else if (e->type == UNDO_IRQ)
+                r = irq_to_json(e, new, &o);
         else if (e->type == UNDO_CGROUP)
                 o = json_pack("{s:s, s:I, s:s, s:i, s:I, s:s, s:s, s:s}", "t", "cgroup", "id", (json_int_t) e->id,
                               "job", strempty(e->job), "pid", e->process.pid, "start",

@@ -33,7 +33,7 @@ static int put_entry(FILE *f, const UndoEntry *e) {
         json_t *o;
         int r;
 
-        if (e->type == UNDO_AFFINITY && !e->committed && !bitset_isempty(&e->before)) {
+        if ((e->type == UNDO_AFFINITY || e->type == UNDO_IRQ) && !e->committed && !bitset_isempty(&e->before)) {
                 UndoEntry before = *e;
 
                 before.id = e->before_id;
@@ -278,6 +278,12 @@ int undo_note_cpus(Undo *u, uint64_t id, const char *job, Process p, const char 
                                            .new = *new });
 }
 
+int undo_note_irq(Undo *u, uint64_t id, const char *job, const UndoIrq *irq, const Bitset *old, const Bitset *new) {
+        return note_entry(
+                u, &(UndoEntry){
+                           .type = UNDO_IRQ, .id = id, .job = (char *) job, .irq = *irq, .old = *old, .new = *new });
+}
+
 int undo_note_dir(Undo *u, uint64_t id, const char *job, const char *path, const char *controller) {
         return note_entry(u, &(UndoEntry){ .type = UNDO_DIR,
                                            .id = id,
@@ -366,6 +372,9 @@ int undo_forget(Undo *u, const UndoEntry *e) {
         else if (e->type == UNDO_CGROUP)
                 o = json_pack("{s:s, s:i, s:I, s:s}", "t", "undone", "pid", e->process.pid, "start",
                               (json_int_t) e->process.start_time, "controller", e->controller);
+        else if (e->type == UNDO_IRQ)
+                o = json_pack("{s:s, s:i, s:s, s:s}", "t", "undone", "irq", (int) e->irq.irq, "device", e->irq.device,
+                              "name", e->irq.name);
         else
                 o = json_pack("{s:s, s:s}", "t", "undone", "path", e->new_path);
         return note_end(u, o);

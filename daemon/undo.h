@@ -9,6 +9,7 @@
  *                             a group of ours got other CPUs; of use until the commit only, since a revert leaves the group
  *   {"t":"dir","id":7,"job":"train","path":"/sys/fs/cgroup/cpuset/qsched.slice/…"}   a directory of ours
  *   {"t":"dir","id":7,"job":"train","path":"/sys/fs/cgroup","controller":"cpuset"}   we had it hand that controller down
+ *   {"t":"irq","id":8,"job":"train","irq":41,"device":"0000:c1:00.0","name":"virtio3-rx","old":"0-127","new":"12","banned":true}
  *   {"t":"commit","id":7}     the change stands; without it, start undoes it
  *   {"t":"abort","id":7}      the masks it noted have been put back: their entries are as they were before it
  *   {"t":"abort","id":7,"tid":83,"tid_start":130}   that of this thread has; there are others that could not be yet
@@ -26,7 +27,21 @@
 #include "common/text.h"
 #include "policy/snapshot.h"
 
-typedef enum UndoType { UNDO_AFFINITY, UNDO_CGROUP, UNDO_CPUS, UNDO_DIR /* of no process */, _UNDO_MAX } UndoType;
+typedef enum UndoType {
+        UNDO_AFFINITY,
+        UNDO_CGROUP,
+        UNDO_CPUS,
+        UNDO_DIR, /* of no process, as the next */
+        UNDO_IRQ,
+        _UNDO_MAX
+} UndoType;
+
+typedef struct UndoIrq { /* with the boot it identifies a vector: a number that is another's now is not it */
+        unsigned irq;
+        char *device; /* PCI address */
+        char *name;   /* of its handler; may be "" */
+        bool banned;  /* irqbalance was asked for us to leave it alone */
+} UndoIrq;
 
 typedef struct UndoEntry {
         UndoType type;
@@ -44,7 +59,12 @@ typedef struct UndoEntry {
         bool restored;             /* in memory only: undo_restored() was said of it */
         char *old_path, *new_path; /* UNDO_CGROUP; new_path also UNDO_CPUS and UNDO_DIR */
         char *controller;          /* UNDO_DIR: NULL, or the path hands it down because of us */
+        UndoIrq irq; /* UNDO_IRQ, with old, new and before as for UNDO_AFFINITY */
 } UndoEntry;
+
+static inline bool undo_is_of_process(const UndoEntry *e) {
+        return e->type == UNDO_AFFINITY || e->type == UNDO_CGROUP || e->type == UNDO_CPUS;
+}
 
 typedef struct Undo Undo;
 
@@ -64,6 +84,7 @@ int undo_note_cgroup(Undo *u, uint64_t id, const char *job, Process p, const cha
                      const char *new);
 int undo_note_cpus(Undo *u, uint64_t id, const char *job, Process p, const char *controller, const char *group,
                    const Bitset *old, const Bitset *new); /* old may be empty */
+int undo_note_irq(Undo *u, uint64_t id, const char *job, const UndoIrq *irq, const Bitset *old, const Bitset *new);
 int undo_note_dir(Undo *u, uint64_t id, const char *job, const char *path, const char *controller);
 int undo_commit(Undo *u, uint64_t id);
 bool undo_committed(const Undo *u, uint64_t id); /* does an entry of it say so? */

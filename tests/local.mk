@@ -224,4 +224,8 @@ TESTS += tests/unit/test-json
 check_PROGRAMS += tests/unit/test-irq
 tests_unit_test_irq_SOURCES = tests/unit/test-irq.c
 tests_unit_test_irq_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
-TESTS += tests/unit/test-irq
+check_PROGRAMS += tests/unit/test-enforce-irq
+tests_unit_test_enforce_irq_SOURCES = tests/unit/test-enforce-irq.c
+tests_unit_test_enforce_irq_LDFLAGS = -Wl,--wrap=irq_set_affinity
+tests_unit_test_enforce_irq_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-irq tests/unit/test-enforce-irq
