@@ -45,6 +45,7 @@ void task_done(Task *t) {
         bitset_done(&t->mems);
         free(t->memory_by_node);
         free(t->cgroup);
+        free(t->quota_group);
         free(t->owner);
         *t = (Task){};
 }

@@ -15,12 +15,12 @@ typedef enum Health { HEALTH_UNKNOWN, HEALTH_OK, HEALTH_WARNING, HEALTH_ALARM, H
 extern const char *const health_names[]; /* NULL-terminated, by Health */
 
 typedef struct Device {
-        char *name;       /* "npu0"; unique */
-        char *kind;       /* "ascend", "cambricon", "hygon", "iluvatar", "nvidia", "amd", or what the configuration says */
-        char *pci;        /* NULL: none */
-        unsigned node;    /* index into topology nodes; TOPOLOGY_NONE unknown: priced neutrally */
-        char *root;       /* shared PCIe uplink, NULL unknown */
-        uint64_t memory;  /* bytes of HBM; 0 unknown */
+        char *name;    /* "npu0"; unique */
+        char *kind;    /* "ascend", "cambricon", "hygon", "iluvatar", "nvidia", "amd", or what the configuration says */
+        char *pci;     /* NULL: none */
+        unsigned node; /* index into topology nodes; TOPOLOGY_NONE unknown: priced neutrally */
+        char *root;    /* shared PCIe uplink, NULL unknown */
+        uint64_t memory;    /* bytes of HBM; 0 unknown */
         double temperature; /* degrees C; NAN unknown, also below */
         double power;       /* W */
         double price;       /* per hour, any unit */
@@ -29,12 +29,21 @@ typedef struct Device {
 } Device;
 
 typedef enum LinkType {
-        LINK_SYS, LINK_PHB, LINK_PXB, LINK_PIX, LINK_SIO, LINK_HCCS, LINK_MLULINK, LINK_XGMI, LINK_NVLINK, _LINK_MAX
+        LINK_SYS,
+        LINK_PHB,
+        LINK_PXB,
+        LINK_PIX,
+        LINK_SIO,
+        LINK_HCCS,
+        LINK_MLULINK,
+        LINK_XGMI,
+        LINK_NVLINK,
+        _LINK_MAX
 } LinkType;
 extern const char *const link_names[]; /* "SYS", …, NULL-terminated, by LinkType */
 
-typedef struct Link { /* between two devices, both directions */
-        unsigned a, b;    /* indices into devices[] */
+typedef struct Link {  /* between two devices, both directions */
+        unsigned a, b; /* indices into devices[] */
         LinkType type;
         double bandwidth; /* bytes/s; NAN unknown: the type's usual one is assumed */
 } Link;
@@ -45,22 +54,28 @@ typedef struct Process {
 } Process;
 
 typedef enum OwnerKind { /* whose cgroup it is in: who may have opinions on its CPUs */
-        OWNER_NONE, OWNER_QSCHED, OWNER_UNIT, OWNER_SCOPE, OWNER_POD, OWNER_CONTAINER, OWNER_SLURM,
-        OWNER_GROUP, /* a cgroup of somebody else: made by hand, or by a manager that is not known here */
-        _OWNER_MAX
+                         OWNER_NONE,
+                         OWNER_QSCHED,
+                         OWNER_UNIT,
+                         OWNER_SCOPE,
+                         OWNER_POD,
+                         OWNER_CONTAINER,
+                         OWNER_SLURM,
+                         OWNER_GROUP, /* a cgroup of somebody else: made by hand, or by a manager that is not known here */
+                         _OWNER_MAX
 } OwnerKind;
 extern const char *const owner_names[];
 
 typedef struct Task { /* a process that uses devices, was matched by a job, or was started by `qschedctl run` */
-        pid_t pid; /* 0 in a record: planned only */
+        pid_t pid;    /* 0 in a record: planned only */
         uint64_t start_time;
         uid_t uid;
         char *name;  /* "train/0" for a rank of a job, else the comm */
         char *job;   /* NULL: foreign */
         char *ranks; /* the [Ranks NAME] section it fills, NULL: any */
         char *comm;
-        char *cmdline; /* blanks between words; never logged, never recorded */
-        int rank;      /* RANK and its relatives; -1 unknown */
+        char *cmdline;     /* blanks between words; never logged, never recorded */
+        int rank;          /* RANK and its relatives; -1 unknown */
         pid_t parent_task; /* pid of the task it is a descendant of; 0 none: such children belong to that rank */
         Process *children; /* descendants that go where it goes (data loaders), also those that are tasks themselves */
         size_t n_children;
@@ -72,16 +87,17 @@ typedef struct Task { /* a process that uses devices, was matched by a job, or w
         unsigned threads;
         uint64_t *memory_by_node; /* bytes by topology node index; NULL unknown */
         double cpu_use;           /* CPUs used lately; NAN unknown */
-        double quota;             /* CPUs its cgroup's quota grants, its share where several tasks are in it; NAN none */
-        double request;           /* CPUs its owner promised (pod request, Slurm allocation), shared likewise; NAN unknown */
-        char *cgroup;             /* path below the cpuset (v1) or unified (v2) mount */
-        char *owner;              /* "ssh.service", "pod 3f…/worker", "docker 9d…", "job 77 step 0" */
+        double quota;      /* CPUs its cgroup's quota grants, its share where several tasks are in it; NAN none */
+        char *quota_group; /* directory of the group whose quota that is; not recorded */
+        double request;    /* CPUs its owner promised (pod request, Slurm allocation), shared likewise; NAN unknown */
+        char *cgroup;      /* path below the cpuset (v1) or unified (v2) mount */
+        char *owner;       /* "ssh.service", "pod 3f…/worker", "docker 9d…", "job 77 step 0" */
         OwnerKind owner_kind;
         bool applied; /* qschedd placed it (undo journal knows it) */
 } Task;
 
 typedef struct Snapshot {
-        uint64_t time_usec; /* CLOCK_REALTIME; 0 in records without it */
+        uint64_t time_usec;       /* CLOCK_REALTIME; 0 in records without it */
         const Topology *topology; /* borrowed unless owned_topology */
         Topology *owned_topology;
         Device *devices;
@@ -90,8 +106,8 @@ typedef struct Snapshot {
         size_t n_links;
         Task *tasks; /* sorted by start_time, pid */
         size_t n_tasks;
-        Bitset reserved;        /* CPUs that are somebody else's to hand out (kubelet's guaranteed pool) */
-        char *reserved_reason;  /* by whom, for messages */
+        Bitset reserved;       /* CPUs that are somebody else's to hand out (kubelet's guaranteed pool) */
+        char *reserved_reason; /* by whom, for messages */
         char **warnings;
 } Snapshot;
 

@@ -283,21 +283,25 @@ static double quota_of(const char *directory, bool v2) {
         return period > 0 ? quota / period : NAN;
 }
 
-static double tightest_quota(const Cgroups *c, char *const *paths) {
+static int tightest_quota(const Cgroups *c, char *const *paths, CgroupInfo *i) {
         CgroupTree tree = c->cpu ? CGROUP_CPU : CGROUP_UNIFIED;
         size_t mount;
         _cleanup_free_ char *directory = group_directory(c, tree, paths[tree], &mount);
-        double least = NAN;
 
         if (!directory)
-                return NAN;
+                return 0;
         do {
                 double q = quota_of(directory, tree == CGROUP_UNIFIED);
 
-                if (isnan(least) || q < least)
-                        least = isnan(q) ? least : q;
+                if (isnan(q) || q >= i->quota)
+                        continue;
+                i->quota = q;
+                free(i->quota_group);
+                i->quota_group = strdup(directory);
+                if (!i->quota_group)
+                        return -ENOMEM;
         } while (go_up(directory, mount));
-        return least;
+        return 0;
 }
 
 static uint64_t tightest_memory(const char *group, const Cgroups *c) {
@@ -383,7 +387,9 @@ static int fill_info(const Cgroups *c, char *const *paths, CgroupInfo *i) {
                 if (r < 0)
                         return r;
         }
-        i->quota = tightest_quota(c, paths);
+        r = tightest_quota(c, paths, i);
+        if (r < 0)
+                return r;
         i->memory_directory = group_directory(c, memory, paths[memory], &mount);
         i->memory_max = i->memory_directory ? tightest_memory(i->memory_directory, c) : UINT64_MAX;
         r = owner_of(paths, tree, i);
@@ -431,6 +437,7 @@ int cgroup_of_pid(const Cgroups *c, const char *root, pid_t pid, CgroupInfo *ret
 void cgroup_info_done(CgroupInfo *i) {
         free(i->path);
         free(i->owner);
+        free(i->quota_group);
         free(i->memory_directory);
         bitset_done(&i->cpus);
         bitset_done(&i->mems);

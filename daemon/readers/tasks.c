@@ -100,6 +100,7 @@ static int read_group(const Pass *x, Task *t) {
                 t->quota = g.quota;
                 t->request = g.request;
                 t->owner_kind = g.owner_kind;
+                t->quota_group = TAKE_PTR(g.quota_group);
                 t->cgroup = TAKE_PTR(g.path);
                 t->owner = TAKE_PTR(g.owner);
                 if (cgroup_memory_by_node(&x->reader->cgroups, &g, topology, &t->memory_by_node) == -ENOMEM)
@@ -249,26 +250,28 @@ static int link_families(Pass *x) {
         return r;
 }
 
-/* A pod's request and a group's quota are for all ranks in it: each is owed its share. */
-static bool share_group(const Task *a, const Task *b) {
+/* A pod's request and a group's quota are for all ranks in it: each is owed its share. The two need not be the same
+ * group: on the legacy hierarchy each controller has a tree of its own. */
+static bool shares_request(const Task *a, const Task *b) {
         return b->parent_task == 0 && a->owner_kind == b->owner_kind &&
                (same_text(a->owner, b->owner) || same_text(a->cgroup, b->cgroup));
 }
 
-static int share_promises(Snapshot *s, size_t first) {
-        _cleanup_free_ unsigned *sharers = calloc(s->n_tasks + 1, sizeof(unsigned));
+static bool shares_quota(const Task *a, const Task *b) {
+        return b->parent_task == 0 && same_text(a->quota_group, b->quota_group);
+}
 
-        if (!sharers)
-                return -ENOMEM;
-        for (size_t i = first; i < s->n_tasks; i++)
-                for (size_t k = first; k < s->n_tasks; k++)
-                        sharers[i] += share_group(s->tasks + i, s->tasks + k);
-        for (size_t i = first; i < s->n_tasks; i++)
-                if (sharers[i] > 1) {
-                        s->tasks[i].quota /= sharers[i];
-                        s->tasks[i].request /= sharers[i];
+static void share_promises(Snapshot *s, size_t first) {
+        for (size_t i = first; i < s->n_tasks; i++) {
+                unsigned quota = 0, request = 0;
+
+                for (size_t k = first; k < s->n_tasks; k++) {
+                        quota += shares_quota(s->tasks + i, s->tasks + k);
+                        request += shares_request(s->tasks + i, s->tasks + k);
                 }
-        return 0;
+                s->tasks[i].quota /= MAX(quota, 1U);
+                s->tasks[i].request /= MAX(request, 1U);
+        }
 }
 
 static int make_tasks(Pass *x) {
@@ -281,7 +284,7 @@ static int make_tasks(Pass *x) {
         if (r >= 0)
                 r = link_families(x);
         if (r >= 0)
-                r = share_promises(x->snapshot, first);
+                share_promises(x->snapshot, first);
         return r;
 }
 
