@@ -335,6 +335,7 @@ void manager_replan(Manager *m, uid_t scope) {
                         .scope = scope,
                         .first = scope == SCOPE_AUTHORISED,
                         .caller = { .uid = scope, .authorised = scope == SCOPE_AUTHORISED } };
+        log_debug("The jobs of %s are planned again", scope == SCOPE_AUTHORISED ? "all with authority" : "one user");
         request_push(m, q);
         manager_kick(m);
 }

@@ -525,9 +525,10 @@ listen() {
 
 # --- while the solver works -------------------------------------------------------------------------------------
 
+# Annealing with so many sweeps ends with the budget, on any host.
 slow_apply() { # in the background; its output is $D/slow
         printf '[Job]\nName=slow\n[Ranks]\nCount=100\n' >"$D/slow.job"
-        "$build/qschedctl" apply --solver=sa --json "$D/slow.job" >"$D/slow" 2>&1 3>&- &
+        "$build/qschedctl" apply --solver=sa --sweeps=10000000 --json "$D/slow.job" >"$D/slow" 2>&1 3>&- &
         slow=$!
         pids+=("$slow")
         wait_until 5 eval '[ "$(status | jq -r .state)" = solving ]'
@@ -561,6 +562,77 @@ slow_apply() { # in the background; its output is $D/slow
         cat "$D/slow"
         grep -q 'qschedd is stopping' "$D/slow"
         [ ! -e "$D/state/jobs/slow.job" ]
+}
+
+@test "while a solve is on: the tick goes on, the status is of now, orders wait their turn" {
+        need_cpus 2
+        printf '[Solver]\nBudget=4s\n' >>"$D/qschedd.conf"
+        start_qschedd
+        worker --threads=2 --late=3:2
+        worker --threads=2
+        late=${workers[0]}
+        apply "$(job one "${workers[@]}")" >/dev/null
+        slow_apply
+        ticks=$(status | jq .ticks)
+        wait_until 3 eval "[ \$(threads $late) -ge 5 ]"
+        wait_until 2 eval "[[ \$(masks $late) =~ ^[0-9]+\$ ]]"
+        [ "$(status | jq -r .state)" = solving ]
+        [ "$(status | jq .ticks)" -gt "$ticks" ]
+        [ "$(status | jq ".tasks[] | select(.pid == $late) | .threads")" -ge 5 ]
+        worker --threads=1
+        apply "$(job two "$last")" >/dev/null # after the slow one
+        wait "$slow"
+        [ "$(jq .feasible "$D/slow")" = true ]
+        [ "$(status | jq -r '[.jobs[].name] | sort | join(" ")')" = "one slow two" ]
+}
+
+@test "one job applied from several places at once: each is answered, the processes are placed once" {
+        need_cpus 2
+        start_qschedd
+        worker --threads=3
+        worker --threads=3
+        asked=()
+        for i in 1 2 3 4; do
+                apply "$(job one "${workers[@]}")" >"$D/answer$i" 3>&- &
+                asked+=($!)
+        done
+        wait "${asked[@]}"
+        for i in 1 2 3 4; do
+                [ "$(jq .feasible "$D/answer$i")" = true ]
+        done
+        [ "$(cat "$D"/answer? | jq -s '[.[].outcome.written] | sort | .[0:3] | add')" = 0 ]
+        [[ $(masks "${workers[0]}") =~ ^[0-9]+$ ]]
+        [ "$(masks "${workers[0]}")" != "$(masks "${workers[1]}")" ]
+        [ "$(status | jq '.jobs | length')" = 1 ]
+        call Revert s "" >/dev/null
+        [ "$(masks "$last")" = "$(all_cpus)" ]
+}
+
+@test "workers that start one after another do not wait for the hold-off" {
+        need_cpus 2
+        printf '[Daemon]\nInterval=300ms\n[Placement]\nHoldOff=60s\nHousekeepingCores=0\n' >"$D/qschedd.conf"
+        start_qschedd
+        worker --threads=1 --name=qstrain
+        apply "$(printf '[Job]\nName=re\n[Ranks]\nCount=2\nCPUs=1\nMatch=comm:qstrain\n')" >/dev/null
+        [[ $(masks "$last") =~ ^[0-9]+$ ]]
+        worker --threads=1 --name=qstrain
+        wait_until 5 eval "[[ \$(masks $last) =~ ^[0-9]+\$ ]]"
+}
+
+@test "CPU use is counted from tick to tick, however often somebody asks" {
+        printf '[Daemon]\nInterval=3s\n[Placement]\nHoldOff=0\n' >"$D/qschedd.conf"
+        start_qschedd
+        worker --threads=1 --burn
+        apply "$(job one "$last")" >/dev/null
+        use() { call GetStatus | jq ".tasks[] | select(.pid == $last) | .cpu_use"; }
+        wait_until 10 eval '[ "$(use)" != null ]'
+        ticks=$(status | jq .ticks)
+        for i in 1 2 3 4 5; do
+                use
+                sleep 0.3
+        done >"$D/use"
+        [ "$(status | jq .ticks)" -le $((ticks + 1)) ]
+        [ "$(sort -u "$D/use" | wc -l)" -le 2 ]
 }
 
 # --- authority ---------------------------------------------------------------------------------------------------
@@ -666,6 +738,60 @@ job_file() { # name pid...
         [ "$(masks "$placed")" = "$mask" ]
         call Revert s ""
         [ "$(masks "$pid")" = "$(all_cpus)" ]
+}
+
+@test "a job of another user takes only that user's processes, however wide its Match= is, and is not planned for ever" {
+        need_root
+        need_cpus 2
+        printf '[Daemon]\nInterval=300ms\nLogLevel=debug\n[Placement]\nHoldOff=0\nHousekeepingCores=0\n' >"$D/qschedd.conf"
+        start_qschedd
+        worker --threads=1 # root's, and older
+        roots=$last
+        nobody_worker env
+        theirs=$last
+        printf '[Job]\nName=mine\n[Ranks]\nCPUs=1\nMatch=comm:worker\n' >"$D/mine.job"
+        nobody apply "$D/mine.job"
+        [[ $(masks "$theirs") =~ ^[0-9]+$ ]]
+        [ "$(masks "$roots")" = "$(all_cpus)" ]
+        worker --threads=1 # one more of root's is no reason to plan again
+        n=$(grep -c 'are planned again' "$D/qschedd.log" || true)
+        sleep 1.5
+        [ "$(grep -c 'are planned again' "$D/qschedd.log" || true)" = "$n" ]
+        [ "$(masks "$last")" = "$(all_cpus)" ]
+        # now root's job takes all of them
+        apply "$(printf '[Job]\nName=all\n[Ranks]\nCount=3\nCPUs=1\nMatch=comm:worker\n')" >/dev/null
+        wait_until 5 eval "[[ \$(masks $roots) =~ ^[0-9]+\$ ]]"
+        sleep 1
+        n=$(grep -c 'are planned again' "$D/qschedd.log")
+        mask=$(masks "$theirs")
+        sleep 2
+        [ "$(grep -c 'are planned again' "$D/qschedd.log")" -le $((n + 1)) ]
+        [ "$(masks "$theirs")" = "$mask" ]
+        [ "$(status | jq -r ".tasks[] | select(.pid == $theirs) | .job")" = all ]
+        call Revert s all >/dev/null
+        wait_until 5 eval "[[ \$(masks $theirs) =~ ^[0-9]+\$ ]]"
+        [ "$(masks "$roots")" = "$(all_cpus)" ]
+}
+
+@test "plans that a user asks for one after another keep neither the tick nor root waiting" {
+        need_root
+        need_cpus 2
+        printf '[Solver]\nBudget=1s\n' >>"$D/qschedd.conf"
+        start_qschedd
+        two_placed
+        printf '[Job]\nName=slow\n[Ranks]\nCount=100\n' >"$D/slow.job"
+        for i in 1 2 3 4 5 6; do
+                (while nobody plan --solver=sa --sweeps=10000000 "$D/slow.job"; do :; done) >/dev/null 2>&1 3>&- &
+                pids+=($!)
+        done
+        wait_until 5 eval '[ "$(status | jq .queued)" -ge 4 ]'
+        ticks=$(status | jq .ticks)
+        worker --threads=1
+        SECONDS=0
+        apply "$(job two "$last")" >/dev/null
+        [ "$SECONDS" -le 4 ] # what is being solved, and its own; the six in front would take more
+        sleep 2
+        [ "$(status | jq .ticks)" -ge $((ticks + 4)) ]
 }
 
 @test "polkit is asked where there is one, and its word counts" {
@@ -775,5 +901,9 @@ job_file() { # name pid...
         grep -q '^served: [1-9]' "$D/flood"
         run grep 'timed out' "$D/flood"
         [ "$status" -eq 1 ]
-        call GetStatus >/dev/null
+        idle() { call GetStatus | jq -e '.state == "idle" and .queued == 0'; }
+        wait_until 60 idle
+        ticks=$(cut -d' ' -f14 "/proc/$qschedd/stat")
+        sleep 2
+        [ $(($(cut -d' ' -f14 "/proc/$qschedd/stat") - ticks)) -lt 100 ] # of 200: it does not spin
 }
