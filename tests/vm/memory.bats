@@ -84,7 +84,7 @@ field() {
 }
 
 @test "pages of a process go to the node they are sent to, whole and unharmed" {
-        far_memory --watch 64 3
+        far_memory 64 3
         [ "$(on "$pid" 3)" -ge 64 ]
         [ "$(on "$pid" 1)" -eq 0 ]
         move "$pid" 1
