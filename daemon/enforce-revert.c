@@ -123,6 +123,9 @@ static int restore_affinity(Restore *s, size_t index) {
                                  : CHANGE_DRIFT;
                 return outcome_add(s->o, result, entry->job, entry->process, &t, &entry->new, target, &current, 0);
         }
+        if (bitset_equal(target, &entry->new) &&
+            bitset_equal(target, &current)) /* it was so before us: never written */
+                return outcome_add(s->o, CHANGE_SAME, entry->job, entry->process, &t, &entry->new, target, &current, 0);
         result = restore_write(s, &s->identity, entry->tid, target, &got, &error);
         s->forget[index] = result != CHANGE_REFUSED;
         return outcome_add(s->o, result, entry->job, entry->process, &t, &current,

@@ -132,7 +132,7 @@ static int write_thread(Pass *p, const Thread *t, const UndoEntry *entry, const 
 static int renote(Pass *p, const Thread *t, const UndoEntry *entry) {
         int r;
 
-        if (!entry || p->only_note || bitset_equal(&entry->cpuset, &p->allowed.cpus))
+        if (p->only_note || bitset_equal(&entry->cpuset, &p->allowed.cpus))
                 return 0;
         r = transaction_begin(p->t);
         return r < 0 ? r
@@ -165,13 +165,14 @@ static int apply_thread(Pass *p, pid_t tid) {
                 return outcome_add(p->o, CHANGE_DRIFT, p->job, p->identity.process, &t, &entry->new, p->wanted,
                                    &current, 0);
         if (!p->only_note && excluded(p, &current)) {
-                r = renote(p, &t, entry);
+                r = entry ? renote(p, &t, entry) : 0;
                 return r < 0 ? r
                              : outcome_add(p->o, CHANGE_REFUSED, p->job, p->identity.process, &t, &current, p->wanted,
                                            &current, EINVAL);
         }
         if (judgement == JUDGE_SAME) {
-                r = renote(p, &t, entry);
+                /* One that is already so, or was born so, is ours from now on: who changes it later is told from us. */
+                r = entry ? renote(p, &t, entry) : note(p, &t, NULL, &current);
                 return r < 0 ? r : outcome_add(p->o, CHANGE_SAME, NULL, p->identity.process, NULL, NULL, NULL, NULL, 0);
         }
         return write_thread(p, &t, entry, &current);

@@ -60,6 +60,17 @@ static pid_t *threads_of(pid_t pid, unsigned *ret_n) {
         return tids;
 }
 
+pid_t newest_thread(pid_t pid) {
+        _cleanup_free_ pid_t *tids = NULL;
+        pid_t newest = 0;
+        size_t n;
+
+        assert_int_equal(process_threads(pid, &tids, &n), 0);
+        for (size_t i = 0; i < n; i++)
+                newest = MAX(newest, tids[i]);
+        return newest;
+}
+
 unsigned n_threads(pid_t pid) {
         unsigned n;
 
@@ -454,7 +465,8 @@ Worker homeless(const Fixture *f, const char *arg) {
 
 /* systemd removes a scope a moment after its last process has left. */
 void assert_no_group(Fixture *f, const char *group) {
-        _cleanup_free_ char *dir = path_join(cpuset_tree(f), group + 1), *slice = path_join(cpuset_tree(f), "qsched.slice");
+        _cleanup_free_ char *dir = path_join(cpuset_tree(f), group + 1),
+                            *slice = path_join(cpuset_tree(f), "qsched.slice");
         struct stat st;
 
         for (unsigned i = 0; i < 2000 && access(dir, F_OK) == 0; i++) {

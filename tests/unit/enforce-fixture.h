@@ -55,6 +55,7 @@ void puppet_end(Puppet *p);
 
 Process process_now(pid_t pid);
 unsigned n_threads(pid_t pid);
+pid_t newest_thread(pid_t pid); /* the one with the highest number */
 /* Every thread's Cpus_allowed_list is `cpus`. */
 void assert_masks(pid_t pid, const char *cpus);
 unsigned count_masks(pid_t pid, const char *cpus);
@@ -73,7 +74,7 @@ const char *cpuset_tree(const Fixture *f);
 bool cpuset_usable(const Fixture *f);
 #define SKIP_UNLESS_USABLE(f)                                                                                          \
         do {                                                                                                           \
-                if (!cpuset_usable(f)) {                                                                                      \
+                if (!cpuset_usable(f)) {                                                                               \
                         print_message("needs root and a whole cpuset hierarchy\n");                                    \
                         skip();                                                                                        \
                 }                                                                                                      \

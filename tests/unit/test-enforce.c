@@ -51,14 +51,16 @@ static void test_late_threads(void **state) {
         off_t size;
 
         assert_int_equal(apply(f, w.process, cpu_a), 0);
-        size = journal_size(f);
         worker_say(&w, "late");
         assert_int_equal(n_threads(w.process.pid), 5);
         assert_masks(w.process.pid, cpu_a);
+        /* They are noted, with their process's old mask, not the one they inherited; once. */
+        assert_int_equal(apply(f, w.process, cpu_a), 0);
+        assert_int_equal(f->outcome.n_written, 0);
+        size = journal_size(f);
         assert_int_equal(apply(f, w.process, cpu_a), 0);
         assert_int_equal(f->outcome.n_written, 0);
         assert_int_equal(journal_size(f), size);
-        /* A new plan notes the late ones too: with their process's old mask, not the one they inherited. */
         assert_int_equal(apply(f, w.process, cpu_b), 0);
         assert_int_equal(f->outcome.n_written, 5);
         assert_masks(w.process.pid, cpu_b);
@@ -158,9 +160,33 @@ static void test_same_by_itself(void **state) {
         assert_int_equal(apply(f, w.process, cpu_b), 0);
         assert_int_equal(f->outcome.n_written, 0);
         assert_int_equal(f->outcome.n_same, 3);
-        assert_int_equal(journal_size(f), 0);
         assert_int_equal(revert(f), 0);
+        assert_int_equal(f->outcome.n_written, 0);
         assert_masks(w.process.pid, cpu_b);
+        worker_end(&w);
+}
+
+/* Never written by us, because they were right by themselves or by birth: a taskset on them is drift all the same. */
+static void test_drift_of_the_unwritten(void **state) {
+        Fixture *f = *state;
+        Worker w = worker_start("--threads=2", "--late=1:0.3", NULL);
+
+        set_masks(w.process.pid, cpu_b);
+        assert_int_equal(apply(f, w.process, cpu_b), 0);
+        set_mask(w.process.pid, cpu_a);
+        assert_int_equal(apply(f, w.process, cpu_b), 0);
+        assert_int_equal(f->outcome.n_drift, 1);
+        assert_int_equal(f->outcome.n_written, 0);
+        assert_int_equal(count_masks(w.process.pid, cpu_a), 1);
+        set_mask(w.process.pid, cpu_b);
+
+        worker_say(&w, "late");
+        assert_int_equal(apply(f, w.process, cpu_b), 0);
+        set_mask(newest_thread(w.process.pid), cpu_a);
+        assert_int_equal(apply(f, w.process, cpu_b), 0);
+        assert_int_equal(f->outcome.n_drift, 1);
+        assert_int_equal(f->outcome.n_written, 0);
+        assert_int_equal(count_masks(w.process.pid, cpu_a), 1);
         worker_end(&w);
 }
 
@@ -501,6 +527,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_inherited_child, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_old_masks_differ, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_same_by_itself, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_drift_of_the_unwritten, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_drift, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_put_back_by_hand, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_gone_and_reused, setup, teardown),
