@@ -83,8 +83,10 @@ device() {
         qschedctl devices --json | jq -r --argjson n "$1" '(.devices? // .)[] | select(.numa_node == $n) | .name'
 }
 
+nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all)
+
 as_nobody() {
-        setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$@"
+        "${nobody[@]}" "$@"
 }
 
 @test "the guest is up and no unit failed" {
@@ -231,7 +233,7 @@ as_nobody() {
 }
 
 @test "polkit's word counts: without a rule another user places not even own processes, with a rule does" {
-        as_nobody taskset -c 4-7 "$T/worker" --threads=3 >worker.out 2>&1 3>&- &
+        "${nobody[@]}" taskset -c 4-7 "$T/worker" --threads=3 >worker.out 2>&1 3>&- &
         workers+=($!)
         until_true grep -q ready worker.out
         printf '[Job]\nName=mine\n[Ranks]\nCount=1\nCPUs=1\nDevice=none\nMatch=pid:%s\n' "${workers[0]}" >mine.job
