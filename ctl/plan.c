@@ -193,8 +193,12 @@ static void show_changes(const json_t *changes) {
                                             : jstr(c, "error");
                 bool narrowed = *got && !streq(got, wanted);
 
-                table_add(table, INK_NONE, "%.0f", isnan(jnum(c, "tid")) ? jnum(c, "pid") : jnum(c, "tid"));
-                table_add(table, INK_NONE, "%s", jstr(c, "comm"));
+                if (*jstr(c, "device"))
+                        table_add(table, INK_NONE, "irq %.0f", jnum(c, "irq"));
+                else
+                        table_add(table, INK_NONE, "%.0f", isnan(jnum(c, "tid")) ? jnum(c, "pid") : jnum(c, "tid"));
+                table_add(table, INK_NONE, "%s%s%s", jstr(c, "comm"), jstr(c, "name"),
+                          *jstr(c, "name") || !*jstr(c, "device") ? "" : jstr(c, "device"));
                 table_add(table, streq(result, "done") ? INK_GOOD : INK_WARN, "%s", result);
                 table_add(table, INK_DIM, "%s", or_dash(jstr(c, "old")));
                 table_add(table, INK_NONE, "%s%s%s%s%s%s%s", *path ? path : or_dash(wanted), narrowed ? " got " : "",

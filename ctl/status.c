@@ -112,6 +112,57 @@ static void show_tasks(const json_t *tasks) {
         table_print(table);
 }
 
+/* "3 ok, 1 pending" of one device's vectors */
+static void format_states(const json_t *irqs, const char *device, char *buf, size_t size, bool *ret_bad) {
+        static const char *const states[] = { "ok", "pending", "drift", "failed", "fixed" };
+        size_t used = 0, i;
+        const json_t *v;
+
+        *ret_bad = false;
+        for (size_t k = 0; k < ELEMENTSOF(states); k++) {
+                unsigned n = 0;
+
+                json_array_foreach ((json_t *) irqs, i, v)
+                        n += streq(jstr(v, "device"), device) && streq(jstr(v, "state"), states[k]);
+                if (n == 0 || used >= size)
+                        continue;
+                used += (size_t) snprintf(buf + used, size - used, "%s%u %s", used ? ", " : "", n, states[k]);
+                *ret_bad = *ret_bad || streq(states[k], "drift") || streq(states[k], "failed");
+        }
+}
+
+static bool told_before(const json_t *irqs, size_t n, const char *device) {
+        for (size_t i = 0; i < n; i++)
+                if (streq(jstr(json_array_get(irqs, i), "device"), device))
+                        return true;
+        return false;
+}
+
+static void show_interrupts(const json_t *irqs) {
+        static const char *const columns[] = { "DEVICE", "PCI", "*INTERRUPTS", "STATE", NULL };
+        _cleanup_(table_freep) Table *table = NULL;
+        const json_t *v;
+        size_t i;
+
+        if (json_array_size(irqs) == 0 || table_new(columns, &table) < 0)
+                return;
+        json_array_foreach ((json_t *) irqs, i, v) {
+                const char *device = jstr(v, "device");
+                char states[128] = "";
+                bool bad;
+
+                if (told_before(irqs, i, device))
+                        continue;
+                format_states(irqs, device, states, sizeof(states), &bad);
+                table_add(table, INK_BOLD, "%s", device);
+                table_add(table, INK_NONE, "%s", jstr(v, "pci"));
+                table_add(table, INK_GOOD, "%s", jstr(v, "wanted"));
+                table_add(table, bad ? INK_WARN : INK_NONE, "%s", states);
+        }
+        out("\n");
+        table_print(table);
+}
+
 static void show_drift(const json_t *drift) {
         size_t i;
         const json_t *d;
@@ -121,11 +172,20 @@ static void show_drift(const json_t *drift) {
         json_array_foreach ((json_t *) drift, i, d) {
                 _cleanup_free_ char *text = NULL;
 
-                if (asprintf(
+                if (*jstr(d, "device")) {
+                        if (asprintf(&text,
+                                     "interrupt %.0f (%s) of %s was moved by somebody else to CPUs %s, planned were %s; it "
+                                     "is left alone",
+                                     jnum(d, "irq"), jstr(d, "comm"), jstr(d, "device"), jstr(d, "found"),
+                                     jstr(d, "expected")) < 0)
+                                text = NULL;
+                } else if (asprintf(
                             &text,
                             "thread %.0f (%s) of job %s was moved by somebody else to CPUs %s, planned were %s; it is left alone",
                             jnum(d, "tid"), jstr(d, "comm"), jstr(d, "job"), jstr(d, "found"),
-                            jstr(d, "expected")) >= 0)
+                            jstr(d, "expected")) < 0)
+                        text = NULL;
+                if (text)
                         out_wrapped("! ", "  ", INK_WARN, text);
         }
 }
@@ -160,6 +220,7 @@ int verb_status(const Options *o, int argc, char **argv) {
                 show_plan_line(jget(j, "plan"));
                 show_jobs(jget(j, "jobs"));
                 show_tasks(jget(j, "tasks"));
+                show_interrupts(jget(j, "interrupts"));
                 show_drift(jget(j, "drift"));
                 show_messages(jget(j, "warnings"));
         }

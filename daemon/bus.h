@@ -24,7 +24,9 @@
  *   "devices":[record device],"tasks":[record task, with "owner":s|null,"owner_kind":s,"applied":bool],
  *   "jobs":[{"name":s,"priority":n,"ranks":n,"matched":n,"uid":n,"confined":bool,"run":bool}],
  *   "plan":null | the plan in force as by Plan, "last_change":usec realtime or 0, "ticks":n, "queued":n,
- *   "drift":[{"job":s,"pid":n,"tid":n,"comm":s,"expected":cpus,"found":cpus}],"warnings":[sentences]}
+ *   "drift":[{"job":s,"pid":n,"tid":n,"comm":s,"expected":cpus,"found":cpus}], of interrupts "irq":n,"device":s for pid, tid
+ *   "interrupts":[{"irq":n,"name":s,"device":s,"pci":s,"job":s,"state":"ok|pending|drift|fixed|failed","wanted":cpus,
+ *     "affinity":cpus,"effective":cpus, "spilled":true, "error":s, "author":s}],"warnings":[sentences]}
  * Explain: "tasks": plan tasks with "pid", "energy":{"total":x,"terms":{}}, "reasons":[sentences], "now":record task|null;
  *   "memory_by_node":{"0":bytes}|null by numa_maps, null when it may not be read (not one's own process) or time is up,
  *   "memory_complete":b (false: time was up, more was not looked at);

@@ -54,6 +54,8 @@ const ConfigItem config_items[] = {
           "After a change nothing is planned again by itself for this time" },
         { "Placement", "TemperatureTarget", CONFIG_DOUBLE, 0, 150, "75", offsetof(Config, temperature_target), NULL,
           "Degrees C above which a device counts as hot" },
+        { "Enforce", "Interrupts", CONFIG_BOOL, 0, 0, "yes", offsetof(Config, interrupts), NULL,
+          "Whether the interrupts of a job's devices go to the CPUs that its plan keeps for them; no: they are let alone, and put back where they were moved before" },
         { "Solver", "Solver", CONFIG_STRING, 0, 0, "auto", offsetof(Config, solver), solver_words,
           "Which solver decides; auto chooses by size" },
         { "Solver", "Budget", CONFIG_USEC, 1e3, 300e6, "2s", offsetof(Config, budget_usec), NULL,
@@ -72,7 +74,7 @@ const ConfigItem config_items[] = {
 };
 /* clang-format on */
 
-static const char *const sections[] = { "Daemon", "Tasks", "Devices", "Placement", "Solver", "Weights" };
+static const char *const sections[] = { "Daemon", "Tasks", "Devices", "Placement", "Enforce", "Solver", "Weights" };
 
 void config_table_done(ConfigTable *t) {
         free(t->items);
@@ -226,7 +228,7 @@ static int load_section(Loader *l, const Ini *ini, const IniSection *section) {
                         return r < 0 ? r : check_section(l, ini, section);
                 }
         return ini_fail(l->ret_message, ini, section->line,
-                        "[%s] is not known, allowed: Daemon, Tasks, Devices, Placement, Solver, Weights, Device, Link",
+                        "[%s] is not known, allowed: Daemon, Tasks, Devices, Placement, Enforce, Solver, Weights, Device, Link",
                         section->type);
 }
 

@@ -21,6 +21,8 @@ typedef struct Config {
         double hysteresis;      /* share of the energy before */
         uint64_t hold_off_usec; /* no automatic re-plan sooner after the last change */
         double temperature_target;
+        /* [Enforce] */
+        bool interrupts; /* vectors of a plan's devices go to the CPUs it keeps for them */
         /* [Solver] */
         char *solver;
         uint64_t budget_usec;

@@ -196,6 +196,8 @@ static int refused(IrqEnforcer *e, Vector *v, const Bitset *current) {
                 return r;
         v->status.state = is_managed(v->result) ? IRQ_FIXED : IRQ_FAILED;
         v->status.error = -v->result;
+        if (is_managed(v->result)) /* nothing failed: a sentence tells */
+                return say(e, CHANGE_SAME, v, NULL, NULL, 0);
         if (v->result == -ENOENT)
                 return say(e, CHANGE_GONE, v, current, NULL, ENOENT);
         return say(e, CHANGE_REFUSED, v, current, NULL, -v->result);

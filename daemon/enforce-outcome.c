@@ -225,8 +225,9 @@ static int set_irq(json_t *o, const ChangeIrq *irq) {
 }
 
 static json_t *change_to_json(const Change *c) {
-        json_t *o = json_pack("{s:s, s:i, s:i}", "result", change_names[c->result], "pid", c->process.pid, "tid",
-                              c->tid);
+        json_t *o = c->irq.device ? json_pack("{s:s}", "result", change_names[c->result])
+                                  : json_pack("{s:s, s:i, s:i}", "result", change_names[c->result], "pid",
+                                              c->process.pid, "tid", c->tid);
 
         if (!o || set_text(o, "job", c->job) < 0 || set_text(o, "comm", c->comm) < 0 ||
             set_text(o, "path", c->path) < 0 || set_cpus(o, "old", &c->old) < 0 ||

@@ -14,6 +14,7 @@ void drift_free(Drift *d, size_t n) {
         for (size_t i = 0; i < n; i++) {
                 free(d[i].job);
                 free(d[i].comm);
+                free(d[i].device);
                 free(d[i].expected);
                 free(d[i].found);
         }
@@ -22,7 +23,8 @@ void drift_free(Drift *d, size_t n) {
 
 static const Drift *drift_find(const Drift *d, size_t n, const Change *c, const char *found) {
         for (size_t i = 0; i < n; i++)
-                if (d[i].pid == c->process.pid && d[i].tid == c->tid && streq(d[i].found, found))
+                if (d[i].pid == c->process.pid && d[i].tid == c->tid && d[i].irq == c->irq.irq &&
+                    streq(d[i].found, found))
                         return &d[i];
         return NULL;
 }
@@ -38,10 +40,13 @@ static int drift_add(Drift **list, size_t *n, const Change *c, const char *found
         *d = (Drift){ .pid = c->process.pid,
                       .tid = c->tid,
                       .job = strdup(strempty(c->job)),
-                      .comm = strdup(strempty(c->comm)),
+                      .comm = strdup(c->irq.device ? c->irq.name : strempty(c->comm)),
+                      .device = c->irq.device ? strdup(c->irq.device) : NULL,
+                      .irq = c->irq.irq,
                       .found = strdup(found) };
         (*n)++;
-        if (!d->job || !d->comm || !d->found || bitset_format(&c->wanted, &d->expected) < 0)
+        if (!d->job || !d->comm || !d->found || (c->irq.device && !d->device) ||
+            bitset_format(&c->wanted, &d->expected) < 0)
                 return -ENOMEM;
         return 0;
 }
@@ -63,10 +68,11 @@ static int tell_drift(Manager *m, const Outcome *o) {
                         r = drift_add(&list, &n, c, found);
                 if (r < 0 || drift_find(m->drift, m->n_drift, c, found))
                         continue;
-                log_notice(
-                        "Job %s: pid %d tid %d (%s): its mask is %s, not %s as placed: changed by somebody else, left alone",
-                        strempty(c->job), (int) c->process.pid, (int) c->tid, strempty(c->comm), found,
-                        list[n - 1].expected);
+                if (!c->irq.device) /* of interrupts a sentence of the outcome tells, with who it may have been */
+                        log_notice("Job %s: pid %d tid %d (%s): its mask is %s, not %s as placed: changed by somebody "
+                                   "else, left alone",
+                                   strempty(c->job), (int) c->process.pid, (int) c->tid, strempty(c->comm), found,
+                                   list[n - 1].expected);
                 for (size_t k = 0; k < m->n_observers; k++)
                         if (m->observers[k].drift)
                                 m->observers[k].drift(m->observers[k].userdata, c);
@@ -128,12 +134,12 @@ int manager_enforce(Manager *m, const char *why) {
         Outcome outcome = {};
         int r;
 
-        if (!m->plan)
-                return 0;
-        r = refresh_children(m);
+        r = m->plan ? refresh_children(m) : 0;
         if (r < 0)
                 return r;
-        r = enforce_apply(m->enforcer, m->plan, NULL, &outcome);
+        if (m->plan)
+                r = enforce_apply(m->enforcer, m->plan, NULL, &outcome);
+        manager_place_irqs(m, m->plan, m->snapshot, &outcome);
         manager_log_outcome(m, &outcome, why);
         if (r >= 0)
                 r = manager_take_outcome(m, &outcome);
@@ -275,7 +281,7 @@ static bool tasks_all_of(const Manager *m, const char *job, uid_t uid) {
         for (size_t i = 0; i < n; i++) {
                 uid_t owner;
 
-                if (entries[i].type == UNDO_DIR || !streq(strempty(entries[i].job), job) ||
+                if (!undo_is_of_process(&entries[i]) || !streq(strempty(entries[i].job), job) ||
                     process_is(entries[i].process.pid, entries[i].process.start_time) != 1)
                         continue;
                 if (process_uid(entries[i].process.pid, &owner) >= 0 && owner != uid)
@@ -372,6 +378,17 @@ static int revert_jobs(Manager *m, const Caller *c, const char *job, json_t *nam
         return !job && c->authorised ? revert_rest(m, NULL, names, outcome) : 0;
 }
 
+/* The plan in force is without the jobs that went: so are the wishes. */
+static void revert_irqs(Manager *m, Outcome *outcome) {
+        Outcome one = {};
+
+        manager_place_irqs(m, m->plan, m->snapshot, &one);
+        manager_log_outcome(m, &one, "revert");
+        (void) manager_take_outcome(m, &one);
+        (void) outcome_absorb(outcome, &one);
+        outcome_done(&one);
+}
+
 int manager_revert(Manager *m, const Caller *c, const char *job, json_t **ret, char **ret_message) {
         Outcome outcome = {};
         json_t *names = json_array(), *o = NULL;
@@ -383,6 +400,7 @@ int manager_revert(Manager *m, const Caller *c, const char *job, json_t **ret, c
                  (unsigned) c->uid, (int) c->pid, c->comm);
         r = revert_jobs(m, c, job, names, &outcome, ret_message);
         (void) enforce_sweep(m->enforcer); /* groups that are busy still are swept at a later end */
+        revert_irqs(m, &outcome);
         if (r >= 0)
                 r = outcome_to_json(&outcome, &o);
         outcome_done(&outcome);

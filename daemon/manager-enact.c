@@ -116,7 +116,7 @@ static int find_strays(Manager *m, const Request *q, const Plan *plan, Process *
         for (size_t i = 0; i < n; i++) {
                 const Process p = entries[i].process;
 
-                if (entries[i].type == UNDO_DIR || !asks_for(q, entries[i].job) ||
+                if (!undo_is_of_process(&entries[i]) || !asks_for(q, entries[i].job) ||
                     (i > 0 && entries[i - 1].process.pid == p.pid) || process_is(p.pid, p.start_time) != 1 ||
                     plan_has_family(plan, p))
                         continue;
@@ -255,6 +255,8 @@ static int enact(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_mess
                                             "Not every process that is named no more could be put back: %s",
                                             strerror(-k));
         }
+        if (r >= 0 && q->scope == SCOPE_AUTHORISED)
+                manager_place_irqs(m, s->plan, s->snapshot, &outcome);
         if (q->kind != REQUEST_TICK || outcome.n_written > 0)
                 manager_log_asked(why(q), q->jobs, q->n_jobs, &q->caller);
         manager_log_outcome(m, &outcome, why(q));

@@ -15,6 +15,7 @@
  */
 #pragma once
 
+#include "daemon/enforce-irq.h"
 #include "daemon/jobs.h"
 #include "daemon/manager.h"
 #include "daemon/worker.h"
@@ -52,6 +53,8 @@ typedef struct Scope { /* what was last planned for */
 
 typedef struct Drift {
         char *job, *comm;
+        char *device; /* of an interrupt: comm is its name, pid 0; NULL: a thread */
+        unsigned irq;
         pid_t pid, tid;
         char *expected, *found;
 } Drift;
@@ -64,6 +67,7 @@ struct Manager {
         Collector *collector;
         Undo *undo;
         Enforcer *enforcer;
+        IrqEnforcer *irqs;
         JobStore *jobs;
         Worker *worker;
 
@@ -118,6 +122,11 @@ void manager_kick(Manager *m);
 /* manager-enact.c */
 int request_conclude(Manager *m, Request *q, Solve *s, json_t **ret,
                      char **ret_message); /* r and json for the answer */
+
+/* manager-irq.c; the snapshot tells where the plan's devices are */
+void manager_place_irqs(Manager *m, const Plan *plan, const Snapshot *s, Outcome *outcome);
+void manager_restore_irqs(Manager *m, Outcome *outcome);
+void manager_recover_irqs(Manager *m);
 
 /* manager-run.c */
 void manager_end_runs(Manager *m);

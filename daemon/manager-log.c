@@ -42,8 +42,15 @@ static void log_path(const Change *c, const char *old, const char *wanted, const
                          wanted[0] ? ", CPUs " : "", wanted, why);
 }
 
+static void log_irq(const Change *c, const char *old, const char *wanted, const char *got, const char *why) {
+        bool narrowed = c->result == CHANGE_NARROWED;
+
+        log_info("Job %s: %s: interrupt %u (%s): cpus %s -> %s%s%s (%s)", strempty(c->job), c->irq.device, c->irq.irq,
+                 c->irq.name, old, wanted, narrowed ? ", where no vector was free: " : "", narrowed ? got : "", why);
+}
+
 static bool same_write(const Change *a, const Change *b) {
-        return written(b) && !b->path && a->process.pid == b->process.pid && a->result == b->result &&
+        return written(b) && !b->path && !b->irq.device && a->process.pid == b->process.pid && a->result == b->result &&
                streq(strempty(a->job), strempty(b->job)) && bitset_equal(&a->old, &b->old) &&
                bitset_equal(&a->wanted, &b->wanted) && bitset_equal(&a->got, &b->got);
 }
@@ -94,6 +101,10 @@ static void log_group(const Outcome *o, size_t index, bool *done, pid_t *tids, c
         }
         if (c->path) {
                 log_path(c, old, wanted, why);
+                return;
+        }
+        if (c->irq.device) {
+                log_irq(c, old, wanted, got, why);
                 return;
         }
         for (size_t i = index; i < o->n_changes && o->changes[i].process.pid == c->process.pid; i++)

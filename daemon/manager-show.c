@@ -40,15 +40,30 @@ static json_t *show_job(const Manager *m, const AppliedJob *j) {
                          (int) j->run);
 }
 
+static json_t *show_moved_irq(const Drift *d) {
+        return json_pack("{s:s,s:I,s:s,s:s,s:s,s:s}", "job", d->job, "irq", (json_int_t) d->irq, "device", d->device,
+                         "comm", d->comm, "expected", d->expected, "found", d->found);
+}
+
 static json_t *show_drift(const Manager *m) {
         json_t *a = json_array();
 
-        for (size_t i = 0; a && i < m->n_drift; i++)
+        for (size_t i = 0; a && i < m->n_drift; i++) {
+                const Drift *d = &m->drift[i];
+
                 (void) json_array_append_new(
-                        a, json_pack("{s:s,s:I,s:I,s:s,s:s,s:s}", "job", m->drift[i].job, "pid",
-                                     (json_int_t) m->drift[i].pid, "tid", (json_int_t) m->drift[i].tid, "comm",
-                                     m->drift[i].comm, "expected", m->drift[i].expected, "found", m->drift[i].found));
+                        a, d->device ? show_moved_irq(d)
+                                     : json_pack("{s:s,s:I,s:I,s:s,s:s,s:s}", "job", d->job, "pid",
+                                                 (json_int_t) d->pid, "tid", (json_int_t) d->tid, "comm", d->comm,
+                                                 "expected", d->expected, "found", d->found));
+        }
         return a;
+}
+
+static json_t *show_irqs(const Manager *m) {
+        json_t *a = NULL;
+
+        return irq_statuses_to_json(m->irqs, &a) < 0 ? NULL : a;
 }
 
 static json_t *show_warnings(const Manager *m) {
@@ -78,13 +93,14 @@ int manager_status(Manager *m, json_t **ret) {
         r = m->plan ? plan_to_json(m->plan, &plan) : 0;
         if (r < 0)
                 log_debug("The plan in force cannot be shown: %s", strerror(-r));
-        root = json_pack("{s:s,s:I,s:s,s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o}", "version", PACKAGE_VERSION,
+        root = json_pack("{s:s,s:I,s:s,s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:o}", "version", PACKAGE_VERSION,
                          "pid", (json_int_t) getpid(), "state", worker_busy(m->worker) ? "solving" : "idle", "cgroup",
                          cgroup_mode_names[collector_cgroups(m->collector)->mode], "interval_us",
                          (json_int_t) m->config->interval_usec, "machine",
                          show_machine(m, collector_topology(m->collector)), "devices", devices, "tasks", tasks, "jobs",
                          jobs, "plan", plan ? plan : json_null(), "last_change", (json_int_t) m->last_change, "ticks",
-                         (json_int_t) m->ticks, "queued", (json_int_t) m->n_queued, "drift", show_drift(m), "warnings",
+                         (json_int_t) m->ticks, "queued", (json_int_t) m->n_queued, "drift", show_drift(m), "interrupts",
+                         show_irqs(m), "warnings",
                          show_warnings(m));
         if (!root)
                 return -ENOMEM;

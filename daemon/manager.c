@@ -69,7 +69,7 @@ static int extra_fill(Manager *m, AppliedJob *const *jobs, size_t n, Extra *e) {
                 }
         entries = undo_entries(m->undo, &n_entries);
         for (size_t i = 0; i < n_entries; i++) {
-                if (entries[i].type == UNDO_DIR || entries[i].process.pid == last)
+                if (!undo_is_of_process(&entries[i]) || entries[i].process.pid == last)
                         continue;
                 last = entries[i].process.pid;
                 r = extra_add(e, entries[i].process, NULL);
@@ -86,7 +86,7 @@ static void mark_applied(Manager *m, Snapshot *s) {
         entries = undo_entries(m->undo, &n);
         for (size_t k = 0; k < n; k++) {
                 const Process *p = &entries[k].process;
-                const Task *t = entries[k].type == UNDO_DIR || (k > 0 && p->pid == entries[k - 1].process.pid)
+                const Task *t = !undo_is_of_process(&entries[k]) || (k > 0 && p->pid == entries[k - 1].process.pid)
                                         ? NULL
                                         : snapshot_task(s, p->pid);
 
@@ -310,6 +310,8 @@ static int open_state(Manager *m, char **ret_message) {
                 return text_fail(r, ret_message, "Applied jobs in %s/jobs cannot be read: %s", m->paths.state,
                                  strerror(-r));
         r = enforcer_new(m->undo, collector_cgroups(m->collector), &m->enforcer);
+        if (r >= 0)
+                r = irq_enforcer_new(m->undo, NULL, &m->irqs);
         if (r < 0)
                 return text_fail(r, ret_message, "Enforcement cannot be set up: %s", strerror(-r));
         return 0;
@@ -356,6 +358,7 @@ Manager *manager_free(Manager *m) {
         strv_free(m->unfit);
         strv_free(m->faulty);
         job_store_free(m->jobs);
+        irq_enforcer_free(m->irqs);
         enforcer_free(m->enforcer);
         undo_free(m->undo);
         collector_free(m->collector);
@@ -376,6 +379,7 @@ int manager_start(Manager *m) {
         outcome_done(&outcome);
         if (r < 0)
                 return log_error_errno(r, "Failed to undo what was not committed: %m");
+        manager_recover_irqs(m);
         manager_end_reverts(m);
         r = sd_event_add_time(m->event, &m->timer, CLOCK_MONOTONIC, now_monotonic() + m->config->interval_usec, 0,
                               on_timer, m);
@@ -421,6 +425,7 @@ int manager_stop(Manager *m, bool revert) {
         if (!revert)
                 return 0;
         r = enforce_revert(m->enforcer, NULL, &outcome);
+        manager_restore_irqs(m, &outcome);
         manager_log_outcome(m, &outcome, "stop");
         outcome_done(&outcome);
         if (r < 0)
