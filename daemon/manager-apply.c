@@ -201,7 +201,6 @@ static int solve_params(const Manager *m, const Request *q, Solve *s) {
 /* For a caller without authority, what jobs with authority take is taken. */
 static int request_look(Manager *m, const Request *q, Snapshot **ret, char **ret_message) {
         _cleanup_free_ AppliedJob **jobs = calloc(m->jobs->n_jobs + q->n_all + 1, sizeof(*jobs));
-        const char *run_job = q->kind == REQUEST_RUN ? q->jobs[0]->job->name : NULL;
         size_t n = 0;
         int r;
 
@@ -215,7 +214,7 @@ static int request_look(Manager *m, const Request *q, Snapshot **ret, char **ret
         r = manager_refresh_machine(m, ret_message);
         if (r < 0)
                 return r;
-        return manager_collect(m, jobs, n, run_job ? &q->process : NULL, run_job, true, ret, ret_message);
+        return manager_collect(m, jobs, n, q, true, ret, ret_message);
 }
 
 static int request_begin(Manager *m, Request *q, char **ret_message) {

@@ -99,8 +99,8 @@ struct Manager {
 int manager_look(Manager *m, char **ret_message); /* collects anew, tells the observers */
 void manager_look_again(Manager *m);              /* unless it has just been done */
 int manager_refresh_machine(Manager *m, char **ret_message); /* if it is stale and nobody reads it */
-int manager_collect(Manager *m, AppliedJob *const *jobs, size_t n, const Process *more, const char *more_job,
-                    bool keep_use, Snapshot **ret, char **ret_message);
+int manager_collect(Manager *m, AppliedJob *const *jobs, size_t n, const Request *q, bool keep_use, Snapshot **ret,
+                    char **ret_message); /* q: for this one; NULL: for all */
 void manager_tick_soon(Manager *m);
 
 /* manager-scope.c */

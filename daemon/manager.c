@@ -53,9 +53,17 @@ static int extra_add(Extra *e, Process p, const char *job) {
         return 0;
 }
 
+/* What its job does not name any more is put back: its CPUs are free. */
+static bool is_asked_anew(const Request *q, const char *job) {
+        for (size_t i = 0; i < q->n_jobs; i++)
+                if (streq(q->jobs[i]->job->name, strempty(job)))
+                        return true;
+        return false;
+}
+
 /* Processes that Run put into jobs come with their job; others that we placed are looked at too, since their CPUs are
  * taken. Journal entries of one process follow each other, so the look-up of doubles stays short. */
-static int extra_fill(Manager *m, AppliedJob *const *jobs, size_t n, Extra *e) {
+static int extra_fill(Manager *m, AppliedJob *const *jobs, size_t n, const Request *q, Extra *e) {
         const UndoEntry *entries;
         size_t n_entries;
         pid_t last = 0;
@@ -69,7 +77,8 @@ static int extra_fill(Manager *m, AppliedJob *const *jobs, size_t n, Extra *e) {
                 }
         entries = undo_entries(m->undo, &n_entries);
         for (size_t i = 0; i < n_entries; i++) {
-                if (!undo_is_of_process(&entries[i]) || entries[i].process.pid == last)
+                if (!undo_is_of_process(&entries[i]) || entries[i].process.pid == last ||
+                    (q && is_asked_anew(q, entries[i].job)))
                         continue;
                 last = entries[i].process.pid;
                 r = extra_add(e, entries[i].process, NULL);
@@ -95,8 +104,8 @@ static void mark_applied(Manager *m, Snapshot *s) {
         }
 }
 
-int manager_collect(Manager *m, AppliedJob *const *jobs, size_t n, const Process *more, const char *more_job,
-                    bool keep_use, Snapshot **ret, char **ret_message) {
+int manager_collect(Manager *m, AppliedJob *const *jobs, size_t n, const Request *q, bool keep_use, Snapshot **ret,
+                    char **ret_message) {
         _cleanup_free_ const Job **list = calloc(n + 1, sizeof(*list));
         _cleanup_free_ uid_t *users = calloc(n + 1, sizeof(*users));
         _cleanup_(extra_done) Extra extra = {};
@@ -110,9 +119,9 @@ int manager_collect(Manager *m, AppliedJob *const *jobs, size_t n, const Process
                 list[i] = jobs[i]->job;
                 users[i] = job_scope(jobs[i]);
         }
-        r = more ? extra_add(&extra, *more, more_job) : 0;
+        r = q && q->kind == REQUEST_RUN ? extra_add(&extra, q->process, q->jobs[0]->job->name) : 0;
         if (r >= 0)
-                r = extra_fill(m, jobs, n, &extra);
+                r = extra_fill(m, jobs, n, q, &extra);
         if (r < 0)
                 return r;
         params.jobs = list;
@@ -187,7 +196,7 @@ static int look(Manager *m, bool keep_use, char **ret_message) {
 
         r = manager_refresh_machine(m, ret_message);
         if (r >= 0)
-                r = manager_collect(m, m->jobs->jobs, m->jobs->n_jobs, NULL, NULL, keep_use, &s, ret_message);
+                r = manager_collect(m, m->jobs->jobs, m->jobs->n_jobs, NULL, keep_use, &s, ret_message);
         if (r < 0)
                 return r;
         snapshot_free(m->snapshot);
