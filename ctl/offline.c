@@ -56,7 +56,25 @@ void offline_done(Offline *f) {
         *f = (Offline){};
 }
 
-static int read_machine(const Options *o, Snapshot **ret, bool *ret_record, char **ret_message) {
+/* Tasks last: they may hold devices that only the description has. */
+static int read_record(const Options *o, const json_t *record, const DeviceText *text, Topology *t, Snapshot **ret,
+                       char **ret_message) {
+        _cleanup_(snapshot_freep) Snapshot *s = NULL;
+        int r;
+
+        r = record_to_host(record, t, &s, ret_message);
+        if (r >= 0 && o->devices) /* else the record says itself which devices there are */
+                r = devices_read(s, text, ret_message);
+        if (r >= 0)
+                r = record_add_tasks(record, s, ret_message);
+        if (r >= 0)
+                *ret = TAKE_PTR(s);
+        else if (s)
+                s->owned_topology = NULL; /* stays the caller's */
+        return r;
+}
+
+static int read_machine(const Options *o, const DeviceText *text, Snapshot **ret, char **ret_message) {
         _cleanup_(topology_freep) Topology *t = NULL;
         _cleanup_(snapshot_freep) Snapshot *s = NULL;
         json_t *record = NULL;
@@ -66,9 +84,8 @@ static int read_machine(const Options *o, Snapshot **ret, bool *ret_record, char
                        : machine_read_this_system(&t, ret_message);
         if (r < 0)
                 return r;
-        *ret_record = record;
         if (record) {
-                r = record_to_snapshot(record, t, &s, ret_message);
+                r = read_record(o, record, text, t, &s, ret_message);
                 json_decref(record);
                 if (r < 0)
                         return r;
@@ -77,6 +94,12 @@ static int read_machine(const Options *o, Snapshot **ret, bool *ret_record, char
                 if (r < 0)
                         return r;
                 s->topology = s->owned_topology = t;
+                if (o->machine)
+                        r = devices_read(s, text, ret_message);
+                if (r < 0) {
+                        s->owned_topology = NULL;
+                        return r;
+                }
         }
         t = NULL;
         *ret = TAKE_PTR(s);
@@ -114,14 +137,14 @@ static int read_host(const DeviceText *text, Offline *f, char **ret_message) {
                 f->snapshot, ret_message);
 }
 
-static int read_rest(const Options *o, bool record, Offline *f, char **ret_message) {
+static int read_all(const Options *o, Offline *f, char **ret_message) {
         DeviceText text = {};
         int r = device_text(o, &text, ret_message);
 
+        if (r >= 0)
+                r = read_machine(o, &text, &f->snapshot, ret_message);
         if (r >= 0 && !o->machine)
                 r = read_host(&text, f, ret_message);
-        else if (r >= 0 && (o->devices || !record)) /* a record says itself which devices there are */
-                r = devices_read(f->snapshot, &text, ret_message);
         device_text_done(&text);
         return r;
 }
@@ -129,15 +152,12 @@ static int read_rest(const Options *o, bool record, Offline *f, char **ret_messa
 int offline_open(const Options *o, char **files, size_t n_files, Offline *ret) {
         _cleanup_free_ char *message = NULL;
         _cleanup_(offline_done) Offline f = {};
-        bool record = false;
         int r;
 
         r = ctl_load_jobs(files, n_files, &f.jobs, &f.n_jobs);
         if (r != EXIT_DONE)
                 return r;
-        r = read_machine(o, &f.snapshot, &record, &message);
-        if (r >= 0)
-                r = read_rest(o, record, &f, &message);
+        r = read_all(o, &f, &message);
         if (r < 0) {
                 log_error("%s", message ?: strerror(-r));
                 return EXIT_FAILED;

@@ -456,7 +456,7 @@ static int read_moment(const Object *o, Topology *t) {
         return r;
 }
 
-static int read_all(Input *in, const json_t *root, Topology *topology) {
+static int read_but_tasks(Input *in, const json_t *root, Topology *topology) {
         Object o = { .json = root, .where = "", .message = in->message };
         Object machine = { .json = json_object_get(root, "machine"), .where = "machine", .message = in->message };
         int64_t time = 0;
@@ -465,14 +465,25 @@ static int read_all(Input *in, const json_t *root, Topology *topology) {
         if ((r = read_moment(&machine, topology)) < 0 || (r = take_integer(&o, "time_usec", 0, INT64_MAX, &time)) < 0 ||
             (r = read_elements(in, &o, "devices", DEVICES_MAX, read_device)) < 0 ||
             (r = read_elements(in, &o, "links", DEVICES_MAX * DEVICES_MAX, read_link)) < 0 ||
-            (r = read_elements(in, &o, "tasks", TASKS_MAX, read_task)) < 0 ||
             (r = take_set(&o, "reserved", &in->s->reserved)) < 0 ||
             (r = take_string(&o, "reserved_reason", false, &in->s->reserved_reason)) < 0 ||
             (r = take_strings(&o, "warnings", &in->s->warnings)) < 0)
                 return r;
         in->s->time_usec = time;
-        snapshot_sort(in->s);
         return 0;
+}
+
+static int read_tasks(Input *in, const json_t *root) {
+        Object o = { .json = root, .where = "", .message = in->message };
+        int r;
+
+        for (size_t i = 0; i < in->s->n_devices; i++)
+                if (json_object_set_new(in->names, in->s->devices[i].name, json_integer((json_int_t) i)) < 0)
+                        return -ENOMEM;
+        r = read_elements(in, &o, "tasks", TASKS_MAX, read_task);
+        if (r >= 0)
+                snapshot_sort(in->s);
+        return r;
 }
 
 int record_machine_xml(const json_t *root, const char **ret, char **ret_message) {
@@ -494,9 +505,20 @@ int record_machine_xml(const json_t *root, const char **ret, char **ret_message)
         return 0;
 }
 
-int record_to_snapshot(const json_t *root, Topology *topology, Snapshot **ret, char **ret_message) {
+static int input_open(Input *in) {
+        in->names = json_object();
+        in->seen = json_object();
+        return in->names && in->seen ? 0 : -ENOMEM;
+}
+
+static void input_close(Input *in) {
+        json_decref(in->names);
+        json_decref(in->seen);
+}
+
+int record_to_host(const json_t *root, Topology *topology, Snapshot **ret, char **ret_message) {
         _cleanup_(snapshot_freep) Snapshot *s = NULL;
-        Input in = { .t = topology, .message = ret_message };
+        _cleanup_(input_close) Input in = { .t = topology, .message = ret_message };
         const char *xml;
         int r;
 
@@ -508,14 +530,35 @@ int record_to_snapshot(const json_t *root, Topology *topology, Snapshot **ret, c
                 return r;
         s->topology = topology;
         in.s = s;
-        in.names = json_object();
-        in.seen = json_object();
-        r = in.names && in.seen ? read_all(&in, root, topology) : -ENOMEM;
-        json_decref(in.names);
-        json_decref(in.seen);
+        r = input_open(&in);
+        if (r >= 0)
+                r = read_but_tasks(&in, root, topology);
         if (r < 0)
                 return r;
         s->owned_topology = topology;
+        *ret = TAKE_PTR(s);
+        return 0;
+}
+
+int record_add_tasks(const json_t *root, Snapshot *s, char **ret_message) {
+        _cleanup_(input_close) Input in = { .s = s, .t = s->topology, .message = ret_message };
+        int r = input_open(&in);
+
+        return r < 0 ? r : read_tasks(&in, root);
+}
+
+int record_to_snapshot(const json_t *root, Topology *topology, Snapshot **ret, char **ret_message) {
+        _cleanup_(snapshot_freep) Snapshot *s = NULL;
+        int r;
+
+        r = record_to_host(root, topology, &s, ret_message);
+        if (r < 0)
+                return r;
+        r = record_add_tasks(root, s, ret_message);
+        if (r < 0) {
+                s->owned_topology = NULL; /* stays the caller's */
+                return r;
+        }
         *ret = TAKE_PTR(s);
         return 0;
 }

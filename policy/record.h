@@ -17,6 +17,10 @@ int record_machine_xml(const json_t *root, const char **ret, char **ret_message)
 /* topology: owned by the new snapshot on success. Bad or inconsistent members are -EBADMSG and a sentence naming the
  * member ("tasks[3].devices[0]: no device \"npu9\""). Unknown members are ignored (a later version may have more). */
 int record_to_snapshot(const json_t *root, Topology *topology, Snapshot **ret, char **ret_message);
+/* The same in two steps, for one who adds devices between them: all but the tasks, then these, whose devices may be
+ * any that the snapshot has by then. */
+int record_to_host(const json_t *root, Topology *topology, Snapshot **ret, char **ret_message);
+int record_add_tasks(const json_t *root, Snapshot *s, char **ret_message);
 int record_from_snapshot(const Snapshot *s, const char *machine_xml, json_t **ret);
 json_t *record_device(const Snapshot *s, const Device *d); /* one element, also used by status; NULL on OOM */
 /* {"NODE":n} by the kernel's numbers, without those of the value `unknown`. */

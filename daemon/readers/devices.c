@@ -34,7 +34,7 @@ typedef struct Described {
         const Ini *ini;
         const IniSection *section;
         DeviceRow row;
-        bool used; /* refined a found device */
+        bool used; /* refined a found device, or one of the record */
 } Described;
 
 typedef struct DeviceReader {
@@ -42,6 +42,7 @@ typedef struct DeviceReader {
         const DeviceText *text;
         Described *described;
         size_t n_described;
+        size_t n_known, n_known_links; /* what the snapshot had before */
         char **ret_message;
 } DeviceReader;
 
@@ -70,7 +71,7 @@ static int collect_described(DeviceReader *r) {
 
 static Described *find_described(DeviceReader *r, const char *pci) {
         for (size_t i = 0; i < r->n_described; i++)
-                if (r->described[i].row.pci && pci_same(r->described[i].row.pci, pci))
+                if (!r->described[i].used && r->described[i].row.pci && pci_same(r->described[i].row.pci, pci))
                         return &r->described[i];
         return NULL;
 }
@@ -154,6 +155,29 @@ static int set_node(const DeviceReader *r, Device *d, const Described *e) {
         return 0;
 }
 
+static int needs_kind(const DeviceReader *r, const Described *e) {
+        const char *name = e->section->args[0];
+
+        if (!e->row.pci)
+                return ini_fail(r->ret_message, e->ini, e->section->line,
+                                "[Device %s] needs Kind=, or PCI= of a known accelerator", name);
+        return ini_fail(r->ret_message, e->ini, e->section->line,
+                        "[Device %s] needs Kind=: no known accelerator is at PCI=%s", name, e->row.pci);
+}
+
+static void set_numbers(Device *d, const Described *e) {
+        if (ini_find_value(e->section, "Memory"))
+                d->memory = e->row.memory;
+        if (ini_find_value(e->section, "Health"))
+                d->health = (Health) e->row.health;
+        if (!isnan(e->row.temperature))
+                d->temperature = e->row.temperature;
+        if (!isnan(e->row.power))
+                d->power = e->row.power;
+        if (!isnan(e->row.price))
+                d->price = e->row.price;
+}
+
 /* The words of the description over what was found. */
 static int refine(const DeviceReader *r, Device *d, Described *e) {
         const DeviceRow *row = &e->row;
@@ -162,23 +186,19 @@ static int refine(const DeviceReader *r, Device *d, Described *e) {
         if (set_string(&d->name, e->section->args[0]) < 0 || (row->kind && set_string(&d->kind, row->kind) < 0) ||
             (row->nodes && copy_strv(&d->nodes, row->nodes) < 0))
                 return -ENOMEM;
-        if (!d->pci && row->pci) {
+        if (row->pci && (!d->pci || !pci_same(d->pci, row->pci))) {
                 PciAddress a = {};
 
                 (void) pci_parse(row->pci, &a);
+                free(d->pci);
                 if (asprintf(&d->pci, "%04x:%02x:%02x.%x", a.domain, a.bus, a.device, a.function) < 0) {
                         d->pci = NULL;
                         return -ENOMEM;
                 }
         }
         if (!d->kind)
-                return ini_fail(r->ret_message, e->ini, e->section->line,
-                                "[Device %s] needs Kind=: no known accelerator is at PCI=%s", d->name, row->pci);
-        d->memory = row->memory;
-        d->temperature = row->temperature;
-        d->power = row->power;
-        d->price = row->price;
-        d->health = (Health) row->health;
+                return needs_kind(r, e);
+        set_numbers(d, e);
         return set_node(r, d, e);
 }
 
@@ -193,6 +213,14 @@ static int pci_order(const void *x, const void *y) {
         return r ? r : strcmp(p->address, q->address);
 }
 
+/* A record that has devices says itself which of the functions they are. */
+static bool is_known_address(const DeviceReader *r, const char *pci) {
+        for (size_t i = 0; i < r->n_known; i++)
+                if (r->s->devices[i].pci && pci_same(r->s->devices[i].pci, pci))
+                        return true;
+        return false;
+}
+
 static int add_found(DeviceReader *r, const TopologyPci *p) {
         const char *kind = kind_of(r->text, p);
         Described *e = find_described(r, p->address);
@@ -200,7 +228,7 @@ static int add_found(DeviceReader *r, const TopologyPci *p) {
         Device *d;
         int k;
 
-        if (!kind && !e)
+        if (is_known_address(r, p->address) || (!e && (!kind || r->n_known > 0)))
                 return 0;
         if (!e) {
                 k = make_name(r, kind, &name);
@@ -232,6 +260,21 @@ static int add_all_found(DeviceReader *r) {
         return k;
 }
 
+static int refine_known(DeviceReader *r) {
+        for (size_t i = 0; i < r->n_described; i++) {
+                Described *e = &r->described[i];
+                unsigned index;
+                int k;
+
+                if (!snapshot_device(r->s, e->section->args[0], &index))
+                        continue;
+                k = refine(r, &r->s->devices[index], e);
+                if (k < 0)
+                        return k;
+        }
+        return 0;
+}
+
 static int add_rest(DeviceReader *r) {
         for (size_t i = 0; i < r->n_described; i++) {
                 Device *d;
@@ -249,6 +292,41 @@ static int add_rest(DeviceReader *r) {
         return 0;
 }
 
+static int check_names(const DeviceReader *r) {
+        for (size_t i = 1; i < r->s->n_devices; i++)
+                for (size_t j = 0; j < i; j++)
+                        if (streq(r->s->devices[i].name, r->s->devices[j].name))
+                                return text_fail(-EBADMSG, r->ret_message, "two devices are both named %s",
+                                                 r->s->devices[i].name);
+        return 0;
+}
+
+/* One card under two names would be given away twice. */
+static int check_addresses(const DeviceReader *r) {
+        for (size_t i = 0; i < r->n_described; i++)
+                for (size_t k = 0; k < r->n_known; k++) {
+                        const Described *e = &r->described[i];
+                        const Device *d = &r->s->devices[k];
+
+                        if (e->row.pci && d->pci && pci_same(e->row.pci, d->pci) &&
+                            !streq(e->section->args[0], d->name))
+                                return ini_fail(r->ret_message, e->ini, ini_item_line(e->section, "PCI"),
+                                                "PCI=%s is device %s of the record; describe it as [Device %s]",
+                                                e->row.pci, d->name, d->name);
+                }
+        return 0;
+}
+
+static Link *find_known_link(const DeviceReader *r, const unsigned ends[2]) {
+        for (size_t i = 0; i < r->n_known_links; i++) {
+                Link *l = &r->s->links[i];
+
+                if ((l->a == ends[0] && l->b == ends[1]) || (l->a == ends[1] && l->b == ends[0]))
+                        return l;
+        }
+        return NULL;
+}
+
 static int add_link(DeviceReader *r, const Ini *ini, const IniSection *s) {
         unsigned ends[2];
         LinkRow row;
@@ -263,8 +341,10 @@ static int add_link(DeviceReader *r, const Ini *ini, const IniSection *s) {
         k = link_row_fill(ini, s, &row, r->ret_message);
         if (k < 0)
                 return k;
-        l = snapshot_add_link(r->s);
-        if (!l)
+        l = find_known_link(r, ends);
+        if (l && l->type == (LinkType) row.type && isnan(row.bandwidth))
+                return 0;
+        if (!l && !(l = snapshot_add_link(r->s)))
                 return -ENOMEM;
         *l = (Link){ .a = ends[0], .b = ends[1], .type = (LinkType) row.type, .bandwidth = row.bandwidth };
         return 0;
@@ -281,14 +361,24 @@ static int add_links(DeviceReader *r) {
 }
 
 int devices_read(Snapshot *s, const DeviceText *d, char **ret_message) {
-        DeviceReader r = { .s = s, .text = d, .ret_message = ret_message };
+        DeviceReader r = { .s = s,
+                           .text = d,
+                           .n_known = s->n_devices,
+                           .n_known_links = s->n_links,
+                           .ret_message = ret_message };
         int k;
 
         k = collect_described(&r);
         if (k >= 0)
+                k = refine_known(&r);
+        if (k >= 0)
                 k = add_all_found(&r);
         if (k >= 0)
                 k = add_rest(&r);
+        if (k >= 0)
+                k = check_names(&r);
+        if (k >= 0)
+                k = check_addresses(&r);
         if (k >= 0)
                 k = add_links(&r);
         for (size_t i = 0; i < r.n_described; i++)

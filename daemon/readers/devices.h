@@ -33,6 +33,8 @@ void device_text_done(DeviceText *d);
  * than Device and Link are an error unless others_allowed (qschedd.conf has more). */
 int device_text_add(DeviceText *d, Ini *ini, bool others_allowed, char **ret_message);
 int device_text_add_pci_id(DeviceText *d, const char *text, char **ret_message); /* "1234:11e8=edu" */
-/* Appends devices and links to the snapshot, whose topology is set. -EBADMSG and a sentence when a NUMANode= or a link's
- * device is not on this machine, or a PCI= that is not has no Kind=; the snapshot then has part of them. */
+/* Adds devices and links to the snapshot, whose topology is set. Where it has devices already (of a record), these are
+ * what was found: a described one of that name refines it, by the keys that it has; so do links. -EBADMSG and a sentence
+ * when a NUMANode= or a link's device is not on this machine, a PCI= that is not has no Kind=, or two devices would have
+ * one name or address; the snapshot then has part of them. */
 int devices_read(Snapshot *s, const DeviceText *d, char **ret_message);

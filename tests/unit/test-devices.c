@@ -142,6 +142,70 @@ static void test_described_only(void **state) {
         assert_true(s->links[1].type == LINK_SYS && isnan(s->links[1].bandwidth));
 }
 
+/* As with a record: what it has keeps its name and place, and only the keys that are described change. */
+static void test_known(void **state) {
+        _cleanup_(snapshot_freep) Snapshot *s = NULL;
+        _cleanup_free_ char *message = NULL;
+        DeviceText d = {};
+
+        assert_int_equal(snapshot_new(&s), 0);
+        s->topology = &host;
+        for (unsigned i = 0; i < 3; i++) {
+                Device *known = snapshot_add_device(s);
+
+                assert_true(asprintf(&known->name, "npu%u", i) > 0);
+                known->kind = strdup("ascend");
+                known->memory = 5;
+                known->power = 7;
+                known->health = HEALTH_OK;
+        }
+        s->devices[1].pci = strdup("0000:c1:00.0");
+        *snapshot_add_link(s) = (Link){ .a = 0, .b = 1, .type = LINK_SYS, .bandwidth = 5e9 };
+        *snapshot_add_link(s) = (Link){ .a = 1, .b = 2, .type = LINK_HCCS, .bandwidth = 6e9 };
+        assert_int_equal(add(&d, "t",
+                             "[Device npu1]\nPCI=C1:00.0\nPower=9\n[Device npu0]\nNUMANode=4\nHealth=unknown\n"
+                             "[Device npu2]\nPCI=1a:00.0\n[Device new]\nKind=x\n[Device dcu]\nPCI=04:00.0\n"
+                             "[Link npu1 npu0]\nType=PIX\n[Link npu2 npu1]\nType=HCCS\n[Link new npu0]\nType=SYS\n",
+                             &message),
+                         0);
+        assert_int_equal(devices_read(s, &d, &message), 0);
+        assert_int_equal(s->n_devices, 5); /* no other function of the machine */
+        assert_device(s, 0, "npu0", "ascend", NULL, 1);
+        assert_device(s, 1, "npu1", "ascend", "0000:c1:00.0", TOPOLOGY_NONE);
+        assert_device(s, 2, "npu2", "ascend", "0000:1a:00.0", TOPOLOGY_NONE);
+        assert_device(s, 3, "dcu", "hygon", "0000:04:00.0", 1);
+        assert_device(s, 4, "new", "x", NULL, TOPOLOGY_NONE);
+        assert_true(s->devices[0].health == HEALTH_UNKNOWN && s->devices[1].health == HEALTH_OK);
+        assert_true(s->devices[0].power == 7 && s->devices[1].power == 9 && s->devices[1].memory == 5);
+        assert_int_equal(s->n_links, 3);
+        assert_true(s->links[0].type == LINK_PIX && isnan(s->links[0].bandwidth));
+        assert_true(s->links[1].type == LINK_HCCS && s->links[1].bandwidth == 6e9);
+        assert_true(s->links[2].a == 4 && s->links[2].b == 0);
+        device_text_done(&d);
+        assert_int_equal(add(&d, "t", "[Device other]\nKind=x\nPCI=C1:00.0\n", &message), 0);
+        assert_int_equal(devices_read(s, &d, &message), -EBADMSG);
+        assert_string_equal(message, "t:3: PCI=C1:00.0 is device npu1 of the record; describe it as [Device npu1]");
+        device_text_done(&d);
+}
+
+/* Whoever filled the snapshot: no two devices of one name leave the reader. */
+static void test_one_name(void **state) {
+        _cleanup_(snapshot_freep) Snapshot *s = NULL;
+        _cleanup_free_ char *message = NULL;
+        const DeviceText d = {};
+
+        assert_int_equal(snapshot_new(&s), 0);
+        s->topology = &bare;
+        for (unsigned i = 0; i < 2; i++) {
+                Device *known = snapshot_add_device(s);
+
+                known->name = strdup("npu0");
+                known->kind = strdup("ascend");
+        }
+        assert_int_equal(devices_read(s, &d, &message), -EBADMSG);
+        assert_string_equal(message, "two devices are both named npu0");
+}
+
 static void test_pci_ids(void **state) {
         static const char *const bad[] = { "",
                                            "1234",
@@ -258,7 +322,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_found),    cmocka_unit_test(test_refined), cmocka_unit_test(test_described_only),
                 cmocka_unit_test(test_pci_ids),  cmocka_unit_test(test_bad),     cmocka_unit_test(test_two_files),
-                cmocka_unit_test(test_too_many),
+                cmocka_unit_test(test_too_many), cmocka_unit_test(test_known),   cmocka_unit_test(test_one_name),
         };
 
         return cmocka_run_group_tests_name("devices", tests, NULL, NULL);

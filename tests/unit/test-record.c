@@ -250,6 +250,28 @@ static void test_bad(void **state) {
         }
 }
 
+/* In two steps, with a device put between them that only a task names. */
+static void test_two_steps(void **state) {
+        json_t *root = json_loads(BEGIN ",\"devices\":[{\"name\":\"a\",\"kind\":\"k\"}],"
+                                        "\"tasks\":[{\"devices\":[\"b\",\"a\"]}]}",
+                                  0, NULL);
+        Topology *t = machine();
+        Snapshot *s = NULL;
+        char *message = NULL;
+        Device *d;
+
+        assert_int_equal(record_to_host(root, t, &s, &message), 0);
+        assert_int_equal(s->n_tasks, 0);
+        d = snapshot_add_device(s);
+        d->name = strdup("b");
+        d->kind = strdup("k");
+        assert_int_equal(record_add_tasks(root, s, &message), 0);
+        assert_int_equal(s->n_tasks, 1);
+        assert_true(s->tasks[0].n_devices == 2 && s->tasks[0].devices[0] == 1 && s->tasks[0].devices[1] == 0);
+        snapshot_free(s);
+        json_decref(root);
+}
+
 static void test_snapshot_growth(void **state) {
         Snapshot *s;
 
@@ -313,6 +335,7 @@ int main(void) {
                 cmocka_unit_test(test_round_trip),      cmocka_unit_test(test_odd_bytes),
                 cmocka_unit_test(test_least),           cmocka_unit_test(test_bad),
                 cmocka_unit_test(test_snapshot_growth), cmocka_unit_test(test_topology_questions),
+                cmocka_unit_test(test_two_steps),
         };
 
         return cmocka_run_group_tests_name("record", tests, NULL, NULL);
