@@ -56,7 +56,7 @@ const ConfigItem job_items[] = {
         { "Ranks", "Device", CONFIG_STRING, 0, 0, NULL, offsetof(RanksText, device), NULL,
           "KIND or KIND:N devices for each rank, a list of device names (one per rank, in order), or none" },
         { "Ranks", "Match", CONFIG_STRING, 0, 0, NULL, offsetof(RanksText, match), NULL,
-          "Running processes that are these ranks: pid:N,N cmdline:GLOB comm:GLOB cgroup:GLOB or unit:GLOB" },
+          "Running processes that are these ranks: pid:N,N-N cmdline:GLOB comm:GLOB cgroup:GLOB or unit:GLOB" },
         { "Traffic", "Matrix", CONFIG_STRING, 0, 0, NULL, offsetof(TrafficText, matrix), NULL,
           "File with ranks x ranks numbers, bytes per second, blanks between, # comments" },
         { "Traffic", "Ring", CONFIG_RATE, 0, RATE_MAX, NULL, offsetof(TrafficText, ring), NULL,
@@ -144,30 +144,50 @@ static int parse_device(JobReader *r, unsigned line, const char *text, Ranks *ra
         return check_device_names(r, line, ranks);
 }
 
+static int add_pid(JobReader *r, unsigned line, pid_t pid, Match *m) {
+        for (size_t i = 0; i < m->n_pids; i++)
+                if (m->pids[i] == pid)
+                        return reader_fail(r, line, "Match=pid: %d is there twice", (int) pid);
+        if (m->n_pids >= JOB_RANKS_MAX)
+                return reader_fail(r, line, "Match=pid: more than %u processes are named", JOB_RANKS_MAX);
+        m->pids[m->n_pids++] = pid;
+        return 0;
+}
+
+/* "N" or "N-N" */
+static int parse_pid_range(JobReader *r, unsigned line, char *word, Match *m) {
+        char *dash = strchr(word, '-');
+        _cleanup_free_ char *first_text = strndup(word, dash && dash > word ? (size_t) (dash - word) : strlen(word));
+        pid_t first, last;
+        int k = 0;
+
+        if (!first_text)
+                return -ENOMEM;
+        if (text_parse_pid(first_text, &first) < 0 || text_parse_pid(dash ? dash + 1 : word, &last) < 0)
+                return reader_fail(r, line, "Match=pid: %.40s is no process id, which is a number from 1 to %d", word,
+                                   INT_MAX);
+        if (last < first)
+                return reader_fail(r, line, "Match=pid: %.40s: the range ends before it begins", word);
+        for (int64_t pid = first; pid <= last && k >= 0; pid++)
+                k = add_pid(r, line, (pid_t) pid, m);
+        return k;
+}
+
 static int parse_pids(JobReader *r, unsigned line, const char *text, Match *m) {
         _cleanup_(strv_freep) char **words = NULL;
-        size_t n;
         int k;
 
         k = strv_split(text, ", \t", &words);
         if (k < 0)
                 return k;
-        n = strv_length(words);
-        m->pids = calloc(MAX(n, (size_t) 1), sizeof(*m->pids));
+        m->pids = calloc(JOB_RANKS_MAX, sizeof(*m->pids));
         if (!m->pids)
                 return -ENOMEM;
-        for (size_t i = 0; i < n; i++) {
-                if (text_parse_pid(words[i], &m->pids[i]) < 0)
-                        return reader_fail(r, line, "Match=pid: %.40s is no process id, which is a number from 1 to %d",
-                                           words[i], INT_MAX);
-                for (size_t j = 0; j < i; j++)
-                        if (m->pids[i] == m->pids[j])
-                                return reader_fail(r, line, "Match=pid: %d is there twice", (int) m->pids[i]);
-                m->n_pids = i + 1;
-        }
-        if (n == 0)
-                return reader_fail(r, line, "Match=pid: names no process; write pid:N or pid:N,N,…");
-        return 0;
+        for (char **w = words; w && *w && k >= 0; w++)
+                k = parse_pid_range(r, line, *w, m);
+        if (k >= 0 && m->n_pids == 0)
+                return reader_fail(r, line, "Match=pid: names no process; write pid:N or pid:N,N-N,…");
+        return k;
 }
 
 static int parse_match(JobReader *r, unsigned line, const char *text, Ranks *ranks) {
@@ -183,7 +203,7 @@ static int parse_match(JobReader *r, unsigned line, const char *text, Ranks *ran
                         break;
         if (m->kind == _MATCH_MAX)
                 return reader_fail(r, line,
-                                   "Match=%.40s: allowed: pid:N,N cmdline:GLOB comm:GLOB cgroup:GLOB unit:GLOB", text);
+                                   "Match=%.40s: allowed: pid:N,N-N cmdline:GLOB comm:GLOB cgroup:GLOB unit:GLOB", text);
         if (m->kind == MATCH_PID)
                 return parse_pids(r, line, pattern, m);
         if (*pattern == '\0')

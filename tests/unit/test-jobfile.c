@@ -88,7 +88,7 @@ static void test_text_keeps_sections(void **state) {
 static void test_sections(void **state) {
         _cleanup_(job_freep) Job *j = parse(
                 "t",
-                "[Ranks]\nCount=1\nDevice=none\n[Ranks actor]\nCount=2\nDevice=npu3 npu1\nMatch=pid:7, 8\n"
+                "[Ranks]\nCount=1\nDevice=none\n[Ranks actor]\nCount=2\nDevice=npu3 npu1\nMatch=pid:7, 9-11 8\n"
                 "[Ranks critic]\nCount=1\nDevice=edu:3\nMatch=unit:x-*.service\n[Ranks odd]\nDevice=mystery\n[Ranks all]\nDevice=nvidia\n",
                 NULL);
 
@@ -96,8 +96,9 @@ static void test_sections(void **state) {
         assert_string_equal(j->ranks[1].name, "actor");
         assert_string_equal(j->ranks[1].device_names[0], "npu3");
         assert_string_equal(j->ranks[1].device_names[1], "npu1");
-        assert_int_equal(j->ranks[1].match->n_pids, 2);
-        assert_int_equal(j->ranks[1].match->pids[1], 8);
+        assert_int_equal(j->ranks[1].match->n_pids, 5);
+        for (size_t i = 0; i < 5; i++)
+                assert_int_equal(j->ranks[1].match->pids[i], ((const pid_t[]){ 7, 9, 10, 11, 8 })[i]);
         assert_string_equal(j->ranks[2].device_kind, "edu");
         assert_int_equal(j->ranks[2].n_devices, 3);
         assert_int_equal(j->ranks[2].match->kind, MATCH_UNIT);
@@ -193,6 +194,13 @@ static void test_bad(void **state) {
                 { "[Ranks]\nMatch=pid:\n", "t:2: Match=pid: names no process" },
                 { "[Ranks]\nMatch=pid:1,x\n", "t:2: Match=pid: x is no process id" },
                 { "[Ranks]\nMatch=pid:0\n", "t:2: Match=pid: 0 is no process id" },
+                { "[Ranks]\nMatch=pid:1-2000\n", "t:2: Match=pid: more than 1024 processes are named" },
+                { "[Ranks]\nMatch=pid:1-2147483647\n", "t:2: Match=pid: more than 1024" },
+                { "[Ranks]\nMatch=pid:9-7\n", "t:2: Match=pid: 9-7: the range ends before it begins" },
+                { "[Ranks]\nMatch=pid:-7\n", "t:2: Match=pid: -7 is no process id" },
+                { "[Ranks]\nMatch=pid:7-\n", "t:2: Match=pid: 7- is no process id" },
+                { "[Ranks]\nMatch=pid:1-2-3\n", "t:2: Match=pid: 1-2-3 is no process id" },
+                { "[Ranks]\nMatch=pid:5-8,7\n", "t:2: Match=pid: 7 is there twice" },
                 { "[Ranks]\nMatch=pid:5,5\n", "t:2: Match=pid: 5 is there twice" },
                 { "[Ranks]\nMatch=comm:\n", "t:2: Match=comm: the pattern after the colon is empty" },
                 { "[Ranks]\nMatch=comm:VLLM::Worker_TP0\n",
