@@ -54,7 +54,9 @@ static void show_devices(const json_t *devices, const json_t *tasks) {
         size_t i;
 
         if (json_array_size(devices) == 0) {
-                out("No devices found: none with a known PCI id, and none described by a [Device NAME] section.\n");
+                out_wrapped("", "", INK_NONE,
+                            "No devices found: none with a known PCI id, and none described by a [Device NAME] "
+                            "section.");
                 return;
         }
         if (table_new(columns, &table) < 0)

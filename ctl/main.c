@@ -261,7 +261,7 @@ int main(int argc, char **argv) {
 
         log_open("qschedctl");
         occupy_standard_fds();
-        (void) signal(SIGPIPE, SIG_IGN); /* a closed pipe shall be a sentence and exit code 1 */
+        (void) signal(SIGPIPE, SIG_IGN); /* an apply shall not die of a reader that has gone */
         p.args = calloc((size_t) argc + 1, sizeof(*p.args));
         if (!p.args)
                 return log_oom(), EXIT_FAILED;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ink, character set and the stream. Colours are chosen from the terminal's sixteen, or from a palette where TERM says
- * that there are 256. A write error is remembered by stdio and told once, at the end.
+ * that there are 256. A write error is remembered by stdio and told once, at the end; that the reader has gone (| head)
+ * is none.
  */
 #include "ctl/output.h"
 
 #include <langinfo.h>
 #include <locale.h>
 #include <math.h>
+#include <poll.h>
 
 #include "common/log.h"
 
@@ -47,10 +49,19 @@ bool output_is_terminal(void) {
         return style.terminal;
 }
 
+static bool reader_has_gone(void) {
+        struct pollfd p = { .fd = STDOUT_FILENO };
+
+        return poll(&p, 1, 0) > 0 && (p.revents & (POLLERR | POLLHUP));
+}
+
 int output_finish(int code) {
         bool bad = ferror(stdout);
 
-        if (fflush(stdout) != 0 || bad || (fclose(stdout) != 0 && errno != EBADF)) {
+        bad = fflush(stdout) != 0 || bad;
+        if (bad && reader_has_gone())
+                return code;
+        if (bad || (fclose(stdout) != 0 && errno != EBADF)) {
                 log_error_errno(-errno, "Failed to write to standard output: %m");
                 return EXIT_FAILED;
         }

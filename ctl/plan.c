@@ -301,6 +301,8 @@ static void show_reverted(const json_t *j) {
 
         if (jobs && *jobs)
                 out("Reverted: %s\n", jobs);
+        else if (json_array_size(jget(jget(j, "outcome"), "changes")) > 0 || jnum(jget(j, "outcome"), "written") > 0)
+                out("No job was in force; what was still changed is put back:\n");
         else
                 out("Nothing to revert.\n");
         show_outcome(jget(j, "outcome"));

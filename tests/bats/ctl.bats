@@ -192,6 +192,40 @@ record() { # a record of two CPUs nodes with a device and two tasks, from an XML
         [[ ${lines[1]} == *"npu0"*"ascend"*"64 GiB"*"train/0"* ]]
 }
 
+@test "a record with --devices: the names are the record's, what is described refines, tasks hold either" {
+        record >"$D/r.json"
+        printf '%s\n' '[Device npu0]' Health=alarm Memory=32G '[Device npu1]' Kind=ascend NUMANode=0 \
+                '[Link npu1 npu0]' Type=HCCS >"$D/more.devices"
+        run -0 qschedctl devices --machine "$D/r.json" --devices "$D/more.devices" --json
+        jq -e 'length == 2 and .[0].name == "npu0" and .[0].health == "alarm" and .[0].memory == 34359738368
+               and .[0].numa_node == 1 and .[0].kind == "ascend" and .[1].name == "npu1"' <<<"$output"
+        jq '.devices = [] | .tasks[0].devices = ["npu1"]' "$D/r.json" >"$D/bare.json"
+        fails 1 qschedctl devices --machine "$D/bare.json"
+        grep -q 'tasks\[0\].devices\[0\]: no device "npu1"' "$D/err"
+        sed -i 's/^Health=/Kind=ascend\n&/' "$D/more.devices"
+        run -0 qschedctl devices --machine "$D/bare.json" --devices "$D/more.devices"
+        [[ $output =~ npu1[^$'\n']*train/0 ]]
+        # eight of both are eight
+        for i in {0..7}; do printf '[Device npu%d]\nKind=ascend\nNUMANode=%d\n' "$i" $((i / 4)); done >"$D/eight.devices"
+        jq '.tasks = [] | .devices = [range(8) | {name: "npu\(.)", kind: "ascend", numa_node: 0}]' "$D/r.json" >"$D/eight.json"
+        run -0 qschedctl devices --machine "$D/eight.json" --devices "$D/eight.devices" --json
+        [ "$(jq -c 'map(.name)' <<<"$output")" = '["npu0","npu1","npu2","npu3","npu4","npu5","npu6","npu7"]' ]
+        [ "$(jq -c 'map(.numa_node)' <<<"$output")" = '[0,0,0,0,1,1,1,1]' ]
+        run -0 qschedctl plan --machine "$D/eight.json" --devices "$D/eight.devices" "$D/train.job" --json
+        [ "$(jq -r '.tasks[].device[]' <<<"$output" | sort -u | wc -l)" -eq 8 ]
+        printf '[Device x]\nKind=ascend\nPCI=0000:c1:00.0\n' >"$D/x.devices"
+        jq '.devices[0].pci = "0000:c1:00.0"' "$D/r.json" >"$D/pci.json"
+        fails 1 qschedctl devices --machine "$D/pci.json" --devices "$D/x.devices"
+        grep -q 'x.devices:3: PCI=0000:c1:00.0 is device npu0 of the record; describe it as \[Device npu0\]' "$D/err"
+}
+
+@test "devices where there are none: a sentence within 80 columns" {
+        record | jq '.devices = [] | .tasks = []' >"$D/none.json"
+        run -0 qschedctl devices --machine "$D/none.json"
+        [[ ${lines[0]} == "No devices found:"* ]]
+        for line in "${lines[@]}"; do [ ${#line} -le 80 ]; done
+}
+
 @test "control characters that others chose do not reach the terminal" {
         record >"$D/r.json"
         run -0 qschedctl topology --machine "$D/r.json"
@@ -359,9 +393,24 @@ bad_job() { # text with backslash sequences: a sentence with the file's name, ex
         [[ $output == *"No space left"* ]]
         run -1 bash -c 'qschedctl plan "$@" >&-' - "${K[@]}" "$D/train.job"
         sentence
-        run bash -c 'qschedctl topology --json "$@" | true; echo ${PIPESTATUS[0]}' - "${K[@]}"
-        [[ ${lines[-1]} == 1 ]]
-        [[ $output == *"Broken pipe"* ]]
+}
+
+@test "a reader that has gone is no error: nothing is said, the exit code is the verb's own" {
+        kunpeng
+        gone() { # EXIT ARGUMENT...
+                local expect=$1
+                shift
+                run bash -c 'qschedctl "$@" | true; echo ${PIPESTATUS[0]}' - "$@"
+                [ "$output" = "$expect" ]
+                run bash -c '(sleep 0.2; qschedctl "$@"; echo $? >&2) | exec true' - "$@"
+                [ "$output" = "$expect" ]
+        }
+        gone 0 --help
+        gone 0 --version
+        gone 0 topology --json "${K[@]}"
+        gone 0 plan "${K[@]}" "$D/train.job"
+        ranks 500 >"$D/r500.job"
+        gone 4 plan "${K[@]}" "$D/r500.job" --json
 }
 
 @test "colours on a terminal only, and not with NO_COLOR or --no-color" {
