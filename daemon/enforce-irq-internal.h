@@ -8,13 +8,13 @@
 
 typedef struct Vector {
         IrqStatus status;
-        const IrqWish *wish; /* of this call; NULL: none */
+        const IrqWish *wish;      /* of this call; NULL: none */
         Bitset old, ours, before; /* as the journal has them */
         bool noted, committed;
-        bool banned;  /* irqbalance was asked by us, not before by others */
-        bool written; /* by this call */
+        bool banned;    /* irqbalance was asked by us, not before by others */
+        bool written;   /* by this call */
         bool unplugged; /* the kernel took it away from CPUs that went offline: it counts as ours */
-        bool counted; /* count is from after the last write, or from the first look */
+        bool counted;   /* count is from after the last write, or from the first look */
         uint64_t count;
         Bitset full; /* the wish for which there was no vector free */
         int result;  /* of the last write */
@@ -27,12 +27,12 @@ struct IrqEnforcer {
         size_t n_vectors;
 
         /* irqbalance */
-        pid_t balancer;   /* that was asked last; 0 none */
+        pid_t balancer; /* that was asked last; 0 none */
         int balancer_error;
         bool balancer_file; /* its socket has a file, which is looked for at each call */
-        Bitset asked;     /* what it was asked to leave alone */
-        Bitset banned;    /* what it says it leaves alone */
-        Bitset mine;      /* vectors of this call's wishes */
+        Bitset asked;       /* what it was asked to leave alone */
+        Bitset banned;      /* what it says it leaves alone */
+        Bitset mine;        /* vectors of this call's wishes */
 
         /* of one call */
         Outcome *outcome;
@@ -60,4 +60,4 @@ int irq_say_change(IrqEnforcer *e, ChangeResult result, const Vector *v, const B
 /* enforce-irq-say.c: irqbalance, and people */
 int irq_ask_balancer(IrqEnforcer *e, const IrqWishes *wishes);
 char *irq_guess_author(const IrqEnforcer *e, const IrqStatus *s); /* NULL: no idea */
-int irq_say(IrqEnforcer *e, const IrqWishes *wishes); /* sentences, one per device and kind */
+int irq_say(IrqEnforcer *e, const IrqWishes *wishes);             /* sentences, one per device and kind */

@@ -47,7 +47,7 @@ static int wish_for(IrqWishes *list, const PlanTask *t, const Device *d, IrqWish
 }
 
 static int fill_node(IrqWish *w, const Topology *t) {
-        BITSET_FOREACH(cpu, &w->cpus) {
+        BITSET_FOREACH (cpu, &w->cpus) {
                 const TopologyCpu *c = topology_cpu(t, (unsigned) cpu);
                 int r = c && c->node < t->n_nodes ? bitset_or(&w->node, &t->nodes[c->node].cpus) : 0;
 

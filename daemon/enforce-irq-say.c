@@ -111,10 +111,11 @@ static int say_spilled(char ***messages, const IrqWish *w, const Count *c) {
         if (r >= 0)
                 r = bitset_format(&c->first_spilled->affinity, &got);
         return r < 0 ? r
-                     : strv_extendf(messages,
-                                    "%s: %s: CPUs %s have no vectors free for %u of its %u interrupts: they are on other "
-                                    "CPUs of the node (%u on %s)",
-                                    w->job, w->device, wanted, c->spilled, c->n, c->first_spilled->irq, got);
+                     : strv_extendf(
+                               messages,
+                               "%s: %s: CPUs %s have no vectors free for %u of its %u interrupts: they are on other "
+                               "CPUs of the node (%u on %s)",
+                               w->job, w->device, wanted, c->spilled, c->n, c->first_spilled->irq, got);
 }
 
 static int say_drift(char ***messages, const IrqWish *w, const Count *c) {
@@ -143,10 +144,11 @@ static int say_failed(char ***messages, const IrqWish *w, const Count *c) {
         if (r < 0)
                 return r;
         if (s->error == 0)
-                return strv_extendf(messages,
-                                    "%s: %s: %u of its %u interrupts were given CPUs %s and go elsewhere all the same (%u "
-                                    "to %s)",
-                                    w->job, w->device, c->failed, c->n, wanted, s->irq, effective);
+                return strv_extendf(
+                        messages,
+                        "%s: %s: %u of its %u interrupts were given CPUs %s and go elsewhere all the same (%u "
+                        "to %s)",
+                        w->job, w->device, c->failed, c->n, wanted, s->irq, effective);
         return strv_extendf(messages, "%s: %s: %u of its %u interrupts cannot be given CPUs %s: /proc/irq/%u/%s: %s",
                             w->job, w->device, c->failed, c->n, wanted, s->irq, "smp_affinity_list",
                             strerror(s->error));

@@ -158,7 +158,7 @@ static int try_singles(IrqEnforcer *e, Vector *v, const Bitset *cpus) {
 
         if (bitset_weight(cpus) < 2)
                 return 0;
-        BITSET_FOREACH(cpu, cpus) {
+        BITSET_FOREACH (cpu, cpus) {
                 _cleanup_(bitset_done) Bitset one = BITSET_EMPTY;
 
                 if (r < 0 || v->result != -ENOSPC || n++ >= SINGLES_MAX)

@@ -159,8 +159,9 @@ int irq_table_read(const char *root, IrqTable *ret) {
 }
 
 const IrqLine *irq_table_find(const IrqTable *t, unsigned irq) {
-        return t->n_lines > 0 ? bsearch(&(IrqLine){ .irq = irq }, t->lines, t->n_lines, sizeof(*t->lines), compare_lines)
-                              : NULL;
+        return t->n_lines > 0
+                       ? bsearch(&(IrqLine){ .irq = irq }, t->lines, t->n_lines, sizeof(*t->lines), compare_lines)
+                       : NULL;
 }
 
 /* It becomes part of a path. */

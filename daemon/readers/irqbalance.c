@@ -232,7 +232,7 @@ static int format_bans(const Bitset *theirs, const Bitset *ours, size_t limit, c
         bitset_zero(ret_sent);
         fputs(BAN_WORDS, f);
         for (size_t i = 0; i < ELEMENTSOF(lists); i++)
-                BITSET_FOREACH(irq, lists[i]) {
+                BITSET_FOREACH (irq, lists[i]) {
                         char number[16];
                         size_t k = (size_t) snprintf(number, sizeof(number), n ? " %d" : "%d", irq);
 

@@ -127,3 +127,32 @@ states() {
         apply "$(printf '[Job]\nName=train\n[Ranks]\nCount=1\nCPUs=1\nDevice=npu0\nMatch=pid:%s\n' "$last")" >/dev/null
         [ "$(irq_masks)" = "$before" ]
 }
+
+banned() { # by its own answer
+        qschedctl doctor --json --devices "$D/devices" >"$D/doctor" || true
+        grep "irqbalance runs (pid $balancer) with all ${#irqs[@]} vectors of devices banned (it says)" "$D/doctor"
+}
+
+@test "irqbalance is asked to leave them alone, keeps its own bans, and is not stopped" {
+        need irqbalance
+        ! pgrep -x irqbalance >/dev/null || skip "irqbalance runs on this host already"
+        local args=() d
+        for d in /proc/irq/[0-9]*; do # whatever is not ours stays where it is
+                d=${d##*/}
+                [[ " ${irqs[*]} " = *" $d "* ]] || args+=("--banirq=$d")
+        done
+        mkdir -p /run/irqbalance
+        irqbalance --foreground -t 1 "${args[@]}" >"$D/irqbalance.log" 2>&1 3>&- &
+        balancer=$!
+        pids+=("$balancer")
+        wait_until 5 test -S "/run/irqbalance/irqbalance$balancer.sock"
+        ! banned
+        placed
+        banned
+        sleep 2.5
+        all_on "$kept"
+        kill -0 "$balancer"
+        call Revert s train >/dev/null
+        ! banned
+        kill -0 "$balancer"
+}

@@ -3,6 +3,8 @@
  * byte chooses the parser, so that a corpus file is a text with a letter before it. */
 #include "common/macro.h"
 #include "daemon/readers/cgroup.h"
+#include "daemon/readers/irq.h"
+#include "daemon/readers/irqbalance.h"
 #include "daemon/readers/process.h"
 #include "daemon/readers/rank-identity.h"
 
@@ -88,6 +90,26 @@ static void fuzz_kubelet(const char *text) {
         bitset_done(&b);
 }
 
+static void fuzz_interrupts(const char *text) {
+        IrqTable t;
+
+        if (irq_table_parse(text, &t) < 0)
+                return;
+        for (size_t i = 0; i < t.n_lines; i++)
+                if (strchr(t.lines[i].name, '\n') || !irq_table_find(&t, t.lines[i].irq) ||
+                    (i > 0 && t.lines[i - 1].irq > t.lines[i].irq))
+                        abort();
+        irq_table_done(&t);
+}
+
+static void fuzz_irqbalance(const char *text) {
+        Bitset b = BITSET_EMPTY;
+
+        if (irqbalance_parse_setup(text, &b) < 0 && !bitset_isempty(&b))
+                abort();
+        bitset_done(&b);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         _cleanup_free_ char *text = NULL;
 
@@ -107,6 +129,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         case 'N': fuzz_numa(text, data[0] == 'n'); break;
         case 'e': fuzz_environ(text, size - 1); break;
         case 'k': fuzz_kubelet(text); break;
+        case 'i': fuzz_interrupts(text); break;
+        case 'b': fuzz_irqbalance(text); break;
         default: break;
         }
         return 0;

@@ -28,7 +28,7 @@
 int __real_irq_set_affinity(const char *root, unsigned irq, const Bitset *cpus);
 int __wrap_irq_set_affinity(const char *root, unsigned irq, const Bitset *cpus);
 
-static struct { /* what the played kernel does */
+static struct {           /* what the played kernel does */
         int refuse;       /* every write; 0: none */
         int full_cpu;     /* no vector is free there; -1: there is on all */
         unsigned n_calls; /* writes asked for */
@@ -95,8 +95,9 @@ static int setup(void **state) {
         assert_non_null(f);
         strcpy(f->root, "/tmp/test-enforce-irq.XXXXXX");
         assert_non_null(mkdtemp(f->root));
-        (void) snprintf(command, sizeof(command), "cp -r '%s/tests/data/irq/.' %s && mkdir -p %s/run/irqbalance && "
-                                                  "chmod -R u+w %s",
+        (void) snprintf(command, sizeof(command),
+                        "cp -r '%s/tests/data/irq/.' %s && mkdir -p %s/run/irqbalance && "
+                        "chmod -R u+w %s",
                         top ? top : ".", f->root, f->root, f->root);
         assert_int_equal(system(command), 0);
         assert_true(asprintf(&f->journal, "%s/run/qsched/undo.journal", f->root) > 0);
@@ -230,8 +231,9 @@ static void pending_until_it_fires(void **state) {
         assert_state(f, 50, IRQ_OK);
         assert_state(f, 51, IRQ_PENDING);
         /* 51 fires, and does not go where it was sent */
-        put(f, "proc/interrupts", "CPU0\n 50: 101 ITS-MSI 524338 Edge sq_send_trigger_irq\n"
-                                  " 51: 209 ITS-MSI 524339 Edge cq_update_irq\n");
+        put(f, "proc/interrupts",
+            "CPU0\n 50: 101 ITS-MSI 524338 Edge sq_send_trigger_irq\n"
+            " 51: 209 ITS-MSI 524339 Edge cq_update_irq\n");
         assert_int_equal(place(f), 0);
         assert_state(f, 51, IRQ_FAILED);
         assert_said(f, "go elsewhere all the same (51 to 0)");
@@ -336,8 +338,9 @@ static void number_given_to_another_handler(void **state) {
         Fixture *f = *state;
 
         assert_int_equal(place_on(f, "4"), 0);
-        put(f, "proc/interrupts", "CPU0\n 50: 0 ITS-MSI 524338 Edge another\n 51: 1 ITS-MSI 524339 Edge\n"
-                                  " 52: 1 ITS-MSI 524339 Edge mbox_ack_irq\n");
+        put(f, "proc/interrupts",
+            "CPU0\n 50: 0 ITS-MSI 524338 Edge another\n 51: 1 ITS-MSI 524339 Edge\n"
+            " 52: 1 ITS-MSI 524339 Edge mbox_ack_irq\n");
         restart(f);
         assert_int_equal(place_on(f, NULL), 0);
         assert_mask(f, 50, "4");
@@ -438,8 +441,7 @@ static _Noreturn void play_irqbalance(int fd, size_t limit) {
 
                 if (c < 0)
                         _exit(1);
-                if (recvmsg(c, &m, 0) > 0 && CMSG_FIRSTHDR(&m) &&
-                    CMSG_FIRSTHDR(&m)->cmsg_type == SCM_CREDENTIALS) {
+                if (recvmsg(c, &m, 0) > 0 && CMSG_FIRSTHDR(&m) && CMSG_FIRSTHDR(&m)->cmsg_type == SCM_CREDENTIALS) {
                         if (strcmp(buf, "setup") == 0) {
                                 p += sprintf(p, "SLEEP 10 ");
                                 for (size_t i = 0; i < n; i++)

@@ -37,19 +37,18 @@ static void assert_set(const Bitset *b, const char *expected) {
 }
 
 static void chips_of_many_kinds(void **state) {
-        static const char text[] =
-                "           CPU0       CPU1       \n"
-                "  1:          0          9  IR-IO-APIC    1-edge      i8042\n"
-                "  9:          3          4  IR-IO-APIC    9-fasteoi   acpi, pinctrl_amd\n"
-                " 12:          1          0   IO-APIC-edge      timer\n"
-                " 41:       4932         68 PCI-MSIX-0000:00:04.0   1-edge      virtio3-rx\n"
-                " 42:         10          0  IR-PCI-MSI 524289-edge      nvme0q1\n"
-                " 43:          0          7   ITS-MSI 524288 Edge      PCIe PME, aerdrv\n"
-                " 44:          0          5  ITS-PCI-MSIX-0000:c1:00.0   2 Edge      mbox_ack_irq\n"
-                " 45:          0          0 PCI-MSIX-0000:00:05.0   0-edge\n"
-                " 46:          2          2     GICv3  27 Level     arch_timer\n"
-                "NMI:          0          0   Non-maskable interrupts\n"
-                "ERR:          0\n";
+        static const char text[] = "           CPU0       CPU1       \n"
+                                   "  1:          0          9  IR-IO-APIC    1-edge      i8042\n"
+                                   "  9:          3          4  IR-IO-APIC    9-fasteoi   acpi, pinctrl_amd\n"
+                                   " 12:          1          0   IO-APIC-edge      timer\n"
+                                   " 41:       4932         68 PCI-MSIX-0000:00:04.0   1-edge      virtio3-rx\n"
+                                   " 42:         10          0  IR-PCI-MSI 524289-edge      nvme0q1\n"
+                                   " 43:          0          7   ITS-MSI 524288 Edge      PCIe PME, aerdrv\n"
+                                   " 44:          0          5  ITS-PCI-MSIX-0000:c1:00.0   2 Edge      mbox_ack_irq\n"
+                                   " 45:          0          0 PCI-MSIX-0000:00:05.0   0-edge\n"
+                                   " 46:          2          2     GICv3  27 Level     arch_timer\n"
+                                   "NMI:          0          0   Non-maskable interrupts\n"
+                                   "ERR:          0\n";
         IrqTable t;
 
         (void) state;
@@ -193,9 +192,12 @@ static void answers_of_irqbalance(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(chips_of_many_kinds),  cmocka_unit_test(text_that_is_none),
-                cmocka_unit_test(vectors_by_function_not_by_name), cmocka_unit_test(recorded_host),
-                cmocka_unit_test(own_vector_there_and_back), cmocka_unit_test(answers_of_irqbalance),
+                cmocka_unit_test(chips_of_many_kinds),
+                cmocka_unit_test(text_that_is_none),
+                cmocka_unit_test(vectors_by_function_not_by_name),
+                cmocka_unit_test(recorded_host),
+                cmocka_unit_test(own_vector_there_and_back),
+                cmocka_unit_test(answers_of_irqbalance),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
