@@ -5,6 +5,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <jansson.h>
 
 #include "common/fileio.h"
@@ -80,18 +81,35 @@ static void remove_retired(const JobStore *s, const char *name) {
                 (void) unlink(path);
 }
 
+static void put_process(json_t *list, pid_t pid, uint64_t start_time) {
+        (void) json_array_append_new(
+                list, json_pack("{s:I,s:I}", "pid", (json_int_t) pid, "start_time", (json_int_t) start_time));
+}
+
+/* Processes that Match=pid: is bound to: a pid alone may be a stranger's at the next start. */
+static json_t *bound_processes(const Job *j) {
+        json_t *list = json_array();
+
+        for (size_t k = 0; list && k < j->n_ranks; k++) {
+                const Match *m = j->ranks[k].match;
+
+                for (size_t i = 0; m && m->start_times && i < m->n_pids; i++)
+                        if (m->start_times[i] != 0)
+                                put_process(list, m->pids[i], m->start_times[i]);
+        }
+        return list;
+}
+
 /* order: the transaction that what is written belongs to; 0 none */
 static char *owner_text(const AppliedJob *j, uint64_t order) {
         json_t *root, *processes = json_array();
         char *text;
 
         for (size_t i = 0; processes && i < j->n_processes; i++)
-                (void) json_array_append_new(processes,
-                                             json_pack("{s:I,s:I}", "pid", (json_int_t) j->processes[i].pid,
-                                                       "start_time", (json_int_t) j->processes[i].start_time));
-        root = json_pack("{s:I,s:b,s:b,s:o,s:b,s:I}", "uid", (json_int_t) j->uid, "confined", (int) j->confined, "run",
-                         (int) j->run, "processes", processes, "matrix", j->job->matrix_text != NULL, "order",
-                         (json_int_t) order);
+                put_process(processes, j->processes[i].pid, j->processes[i].start_time);
+        root = json_pack("{s:I,s:b,s:b,s:o,s:o,s:b,s:I}", "uid", (json_int_t) j->uid, "confined", (int) j->confined,
+                         "run", (int) j->run, "processes", processes, "bound", bound_processes(j->job), "matrix",
+                         j->job->matrix_text != NULL, "order", (json_int_t) order);
         if (!root)
                 return NULL;
         text = json_dumps(root, JSON_COMPACT);
@@ -99,16 +117,42 @@ static char *owner_text(const AppliedJob *j, uint64_t order) {
         return text;
 }
 
+static int process_parse(json_t *p, Process *ret) {
+        json_int_t pid, start;
+
+        if (json_unpack(p, "{s:I,s:I}", "pid", &pid, "start_time", &start) < 0 || pid <= 0 || pid > INT32_MAX ||
+            start < 0)
+                return -EBADMSG;
+        *ret = (Process){ .pid = (pid_t) pid, .start_time = (uint64_t) start };
+        return 0;
+}
+
+static int bind_process(AppliedJob *j, Process p) {
+        for (size_t k = 0; k < j->job->n_ranks; k++) {
+                Match *m = j->job->ranks[k].match;
+
+                if (m && !m->start_times && m->n_pids > 0)
+                        m->start_times = calloc(m->n_pids, sizeof(uint64_t));
+                if (m && !m->start_times && m->n_pids > 0)
+                        return -ENOMEM;
+                for (size_t i = 0; m && i < m->n_pids; i++)
+                        if (m->pids[i] == p.pid)
+                                m->start_times[i] = p.start_time;
+        }
+        return 0;
+}
+
 static int owner_parse(const char *text, AppliedJob *j) {
-        json_t *root, *processes = NULL, *p;
+        json_t *root, *processes = NULL, *bound = NULL, *p;
+        Process process;
         json_int_t uid;
         int confined, run, r = 0;
         size_t i;
 
         root = json_loads(text, 0, NULL);
         if (!root ||
-            json_unpack(root, "{s:I,s:b,s:b,s?o}", "uid", &uid, "confined", &confined, "run", &run, "processes",
-                        &processes) < 0 ||
+            json_unpack(root, "{s:I,s:b,s:b,s?o,s?o}", "uid", &uid, "confined", &confined, "run", &run, "processes",
+                        &processes, "bound", &bound) < 0 ||
             uid < 0 || uid > UINT32_MAX) {
                 json_decref(root);
                 return -EBADMSG;
@@ -117,14 +161,17 @@ static int owner_parse(const char *text, AppliedJob *j) {
         j->confined = confined;
         j->run = run;
         json_array_foreach (processes, i, p) {
-                json_int_t pid, start;
-
-                r = json_unpack(p, "{s:I,s:I}", "pid", &pid, "start_time", &start) < 0 || pid <= 0 || start < 0
-                            ? -EBADMSG
-                            : applied_job_add_process(j,
-                                                      (Process){ .pid = (pid_t) pid, .start_time = (uint64_t) start });
+                r = process_parse(p, &process);
+                if (r >= 0)
+                        r = applied_job_add_process(j, process);
                 if (r < 0)
                         break;
+        }
+        json_array_foreach (bound, i, p) {
+                if (r >= 0)
+                        r = process_parse(p, &process);
+                if (r >= 0)
+                        r = bind_process(j, process);
         }
         json_decref(root);
         return r;
@@ -350,8 +397,8 @@ static void end_order(const JobStore *s, const char *name, const Undo *undo, cha
         bool has_matrix;
 
         if (!order_committed(s, name, undo, &has_matrix))
-                (void) strv_extendf(messages, "An order that was not finished when the daemon ended was dropped: job %s",
-                                    name);
+                (void) strv_extendf(messages,
+                                    "An order that was not finished when the daemon ended was dropped: job %s", name);
         else if (rename_temporary(s, name, has_matrix) >= 0)
                 (void) strv_extendf(messages, "Job %s was put in force just when the daemon ended: it is", name);
 }
@@ -378,9 +425,15 @@ static int list_files(const JobStore *s, int (*filter)(const struct dirent *d), 
         return r;
 }
 
+/* What an order prepared, and what write_file_atomic() left when it was killed. */
 static int is_temporary(const struct dirent *d) {
+        static const char *const left[] = { "*.job.??????", "*.owner.??????", "*.matrix.??????",
+                                            "*" TEMPORARY ".??????" };
         const char *dot = strrchr(d->d_name, '.');
 
+        for (size_t i = 0; i < ELEMENTSOF(left); i++)
+                if (fnmatch(left[i], d->d_name, 0) == 0)
+                        return 1;
         return dot && dot != d->d_name && streq(dot, TEMPORARY);
 }
 

@@ -50,10 +50,20 @@ int scope_signature(const Snapshot *s, AppliedJob *const *jobs, size_t n, uid_t 
         f = open_memstream(&text, &size);
         if (!f)
                 return -ENOMEM;
-        for (size_t i = 0; i < s->n_tasks; i++)
-                if (rank_of(&s->tasks[i], jobs, n, key))
-                        fprintf(f, "%s %d %" PRIu64 "\n", s->tasks[i].name, (int) s->tasks[i].pid,
-                                s->tasks[i].start_time);
+        for (size_t i = 0; i < s->n_tasks; i++) {
+                _cleanup_free_ char *allowed = NULL;
+
+                if (!rank_of(&s->tasks[i], jobs, n, key))
+                        continue;
+                /* A cpuset that is rewritten or left changes what can be; that of our own groups follows the plan. */
+                if (s->tasks[i].owner_kind != OWNER_QSCHED && bitset_format(&s->tasks[i].allowed_cpus, &allowed) < 0) {
+                        (void) fclose(f);
+                        free(text);
+                        return -ENOMEM;
+                }
+                fprintf(f, "%s %d %" PRIu64 " %s\n", s->tasks[i].name, (int) s->tasks[i].pid, s->tasks[i].start_time,
+                        strempty(allowed));
+        }
         if (fclose(f) != 0) {
                 free(text);
                 return -ENOMEM;

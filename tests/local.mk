@@ -44,6 +44,7 @@ EXTRA_DIST += tests/vm/run tests/vm/image tests/vm/guest tests/vm/suite.bats tes
 check-vm: all
 	$(SHELL) -c 'exec bash $(srcdir)/tests/vm/run "$(abs_top_builddir)"'
 	$(SHELL) -c 'exec bash $(srcdir)/tests/vm/run "$(abs_top_builddir)" memory'
+	$(SHELL) -c 'exec bash $(srcdir)/tests/vm/run "$(abs_top_builddir)" irq'
 .PHONY: check-vm
 
 # common/
@@ -131,8 +132,8 @@ tests_helpers_fake_polkit_SOURCES = tests/helpers/fake-polkit.c
 tests_helpers_fake_polkit_LDADD = $(SYSTEMD_LIBS)
 tests_helpers_bus_flood_SOURCES = tests/helpers/bus-flood.c
 tests_helpers_bus_flood_LDADD = $(SYSTEMD_LIBS)
-TESTS += tests/bats/daemon.bats
-EXTRA_DIST += tests/bats/daemon.bats tests/bats/helpers.bash
+TESTS += tests/bats/daemon.bats tests/bats/world.bats
+EXTRA_DIST += tests/bats/daemon.bats tests/bats/world.bats tests/bats/helpers.bash
 check_PROGRAMS += tests/unit/test-jobs
 tests_unit_test_jobs_SOURCES = tests/unit/test-jobs.c
 tests_unit_test_jobs_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)

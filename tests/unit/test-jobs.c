@@ -79,6 +79,32 @@ static void put_file(const char *file, const char *text) {
         assert_int_equal(write_file_atomic(path, text, 0600), 0);
 }
 
+static void pids_stay_bound_over_a_start(void **unused) {
+        _cleanup_(strv_freep) char **messages = NULL;
+        _cleanup_free_ char *message = NULL;
+        static const char text[] = "[Job]\nName=pids\n[Ranks]\nMatch=pid:40,41\n";
+        Job *parsed = NULL;
+        AppliedJob *a, *found;
+        JobStore *s = store_open(&messages);
+
+        assert_int_equal(job_parse("pids.job", text, strlen(text), NULL, &parsed, &message), 0);
+        parsed->ranks[0].match->start_times = calloc(2, sizeof(uint64_t));
+        parsed->ranks[0].match->start_times[1] = 777;
+        assert_int_equal(applied_job_new(parsed, 0, false, &a), 0);
+        assert_int_equal(put(s, a), 1);
+        applied_job_unref(a);
+        put_file("pids.job.new.a1B2c3", "left by a kill");
+        job_store_free(s);
+
+        s = store_open(&messages);
+        found = job_store_find(s, "pids");
+        assert_non_null(found);
+        assert_int_equal(found->job->ranks[0].match->start_times[0], 0);
+        assert_int_equal(found->job->ranks[0].match->start_times[1], 777);
+        assert_false(there("pids.job.new.a1B2c3"));
+        job_store_free(s);
+}
+
 static void what_is_written_is_read_again(void **unused) {
         _cleanup_(strv_freep) char **messages = NULL;
         _cleanup_(applied_job_unrefp) AppliedJob *a = job("alpha", 70, "0 5\n5 0\n", 1000, true),
@@ -223,7 +249,7 @@ static Undo *journal(const char *text) {
         return u;
 }
 
-#define AFFINITY(id)                                                                                                  \
+#define AFFINITY(id)                                                                                                   \
         "{\"t\":\"affinity\",\"id\":" id                                                                               \
         ",\"job\":\"x\",\"pid\":81,\"start\":1,\"tid\":81,\"tid_start\":1,\"old\":\"0-1\",\"new\":\"0\"}\n"
 #define COMMIT(id) "{\"t\":\"commit\",\"id\":" id "}\n"
@@ -306,6 +332,7 @@ static void a_revert_cut_short_is_known(void **unused) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(what_is_written_is_read_again, setup, teardown),
+                cmocka_unit_test_setup_teardown(pids_stay_bound_over_a_start, setup, teardown),
                 cmocka_unit_test_setup_teardown(the_same_again_writes_nothing, setup, teardown),
                 cmocka_unit_test_setup_teardown(a_replaced_matrix_goes, setup, teardown),
                 cmocka_unit_test_setup_teardown(bad_files_are_set_aside, setup, teardown),
