@@ -198,7 +198,7 @@ static void show_devices_line(const json_t *devices) {
                 bad += streq(jstr(d, "health"), "alarm") || streq(jstr(d, "health"), "critical");
         out("     Devices: %zu", json_array_size(devices));
         if (bad > 0)
-                out_ink(INK_BAD, ", %zu of them failed", bad);
+                out_ink(INK_BAD, ", %zu of them in alarm or critical", bad);
         out("\n");
 }
 
@@ -222,6 +222,7 @@ int verb_status(const Options *o, int argc, char **argv) {
                 show_tasks(jget(j, "tasks"));
                 show_interrupts(jget(j, "interrupts"));
                 show_drift(jget(j, "drift"));
+                show_messages(jget(jget(j, "plan"), "messages"));
                 show_messages(jget(j, "warnings"));
         }
         json_decref(j);

@@ -61,6 +61,31 @@ with_daemon() {
         fails 1 qschedctl explain none
 }
 
+@test "daemon: status tells what the plan has to say; revert without a job tells what it put back" {
+        need_cpus 2
+        with_daemon
+        stop_qschedd
+        sed -i 's/^HousekeepingCores=0/HousekeepingCPUs=4095/' "$D/qschedd.conf"
+        start_qschedd
+        worker --threads=3
+        job one "$last" >"$D/one.job"
+        before=$(masks "$last")
+        run -0 qschedctl apply "$D/one.job"
+        run -0 qschedctl status
+        narrow
+        [[ $output == *"Housekeeping CPUs 4095 are not online"* ]]
+        stop_qschedd KILL
+        rm "$D"/state/jobs/one.*
+        [ "$(masks "$last")" != "$before" ]
+        start_qschedd
+        run -0 qschedctl revert
+        [ "$(masks "$last")" = "$before" ]
+        [[ ${lines[0]} == "No job was in force; what was still changed is put back:" ]]
+        narrow
+        run -0 qschedctl revert
+        [[ ${lines[0]} == "Nothing to revert." ]]
+}
+
 @test "daemon: its plan is the one that is made without it, and neither counts a tool that holds the device" {
         need_cpus 2
         printf '[Device npu0]\nKind=ascend\nMemory=64G\nNodes=%s\n' "$D/node" >"$D/one.devices"
