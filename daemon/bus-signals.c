@@ -68,7 +68,7 @@ static void on_drift(void *userdata, const Change *c) {
             bitset_format(bitset_isempty(&c->got) ? &c->old : &c->got, &found) < 0)
                 return;
         (void) sd_bus_emit_signal(b->bus, BUS_PATH, BUS_INTERFACE, "Drift", "uuss", (uint32_t) c->process.pid,
-                                  (uint32_t) c->tid, expected, found);
+                                  c->irq.device ? c->irq.irq : (uint32_t) c->tid, expected, found);
 }
 
 static void on_fault(void *userdata, const Device *d) {
