@@ -138,7 +138,7 @@ static int read_host(const DeviceText *text, Offline *f, char **ret_message) {
 }
 
 static int read_all(const Options *o, Offline *f, char **ret_message) {
-        DeviceText text = {};
+        DeviceText text = { .for_record = o->machine };
         int r = device_text(o, &text, ret_message);
 
         if (r >= 0)

@@ -166,7 +166,7 @@ int link_row_fill(const Ini *ini, const IniSection *s, LinkRow *row, char **ret_
         return config_section_fill(ini, s, device_items, row, ret_message);
 }
 
-static int check_row(const Ini *ini, const IniSection *s, const DeviceRow *row, bool alone, char **ret_message) {
+static int check_row(const Ini *ini, const IniSection *s, const DeviceRow *row, bool needs_kind, char **ret_message) {
         PciAddress a;
 
         if (row->kind && !name_is_valid(row->kind))
@@ -175,7 +175,7 @@ static int check_row(const Ini *ini, const IniSection *s, const DeviceRow *row, 
         if (row->pci && pci_parse(row->pci, &a) < 0)
                 return ini_fail(ret_message, ini, ini_item_line(s, "PCI"),
                                 "PCI=%.40s is no PCI address, which looks like 0000:c1:00.0", row->pci);
-        if (alone && !row->kind && !row->pci)
+        if (needs_kind && !row->kind && !row->pci)
                 return ini_fail(ret_message, ini, s->line, "[Device %s] needs Kind=, or PCI= of a known accelerator",
                                 s->args[0]);
         for (char **n = row->nodes; n && *n; n++)
@@ -217,8 +217,7 @@ static int check_device_unique(const DeviceText *d, const Ini *ini, const IniSec
         return 0;
 }
 
-/* alone: no record can have the device already, so that its kind is needed. */
-static int check_device(const DeviceText *d, const Ini *ini, const IniSection *s, bool alone, char **ret_message) {
+static int check_device(const DeviceText *d, const Ini *ini, const IniSection *s, char **ret_message) {
         DeviceRow row;
         int r;
 
@@ -229,7 +228,7 @@ static int check_device(const DeviceText *d, const Ini *ini, const IniSection *s
                                 "[Device %.70s]: the name is " NAME_RULE ", and not \"none\"", s->args[0]);
         r = device_row_fill(ini, s, &row, ret_message);
         if (r >= 0)
-                r = check_row(ini, s, &row, alone, ret_message);
+                r = check_row(ini, s, &row, !d->for_record, ret_message);
         config_done(device_items, "Device", &row);
         return r < 0 ? r : check_device_unique(d, ini, s, ret_message);
 }
@@ -277,7 +276,7 @@ int device_text_add(DeviceText *d, Ini *ini, bool others_allowed, char **ret_mes
                 const IniSection *s = &ini->sections[i];
 
                 if (section_is_device(s))
-                        r = check_device(d, ini, s, others_allowed, ret_message);
+                        r = check_device(d, ini, s, ret_message);
                 else if (section_is_link(s))
                         r = check_link(d, ini, s, ret_message);
                 else if (!others_allowed)

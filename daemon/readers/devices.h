@@ -25,6 +25,7 @@ extern const ConfigItem device_items[]; /* sections Device and Link */
 typedef struct DeviceText { /* parsed [Device] and [Link] sections and PCI ids of configuration and --devices file */
         Ini **files;        /* owned */
         size_t n_files;
+        bool for_record; /* its devices may be refined: a section may lack Kind=, which devices_read() then asks for */
         char **pci_ids; /* "1234:11e8=edu": further ids and the kind they are; by device_text_add_pci_id() */
 } DeviceText;
 

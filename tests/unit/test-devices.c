@@ -146,7 +146,7 @@ static void test_described_only(void **state) {
 static void test_known(void **state) {
         _cleanup_(snapshot_freep) Snapshot *s = NULL;
         _cleanup_free_ char *message = NULL;
-        DeviceText d = {};
+        DeviceText d = { .for_record = true };
 
         assert_int_equal(snapshot_new(&s), 0);
         s->topology = &host;
