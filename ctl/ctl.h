@@ -71,10 +71,10 @@ int verb_doctor(const Options *o, int argc, char **argv);
 
 /* The daemon. Each logs its failure and what to try next, and returns an EXIT_ code. */
 int client_open(const Options *o, sd_bus **ret);
-int client_method(sd_bus *bus, const char *member, sd_bus_message **ret);               /* a call to fill */
-int client_call(sd_bus *bus, sd_bus_message *m, json_t **ret);                          /* its JSON answer */
-int client_call_string(sd_bus *bus, const char *member, const char *arg, json_t **ret); /* arg NULL: none */
-int client_append_options(sd_bus_message *m, const Options *o);                         /* a{sv} */
+int client_method(sd_bus *bus, const char *member, sd_bus_message **ret);                 /* a call to fill */
+int client_call(sd_bus *bus, sd_bus_message *m, json_t **ret);                            /* its JSON answer */
+int client_call_string(sd_bus *bus, const char *member, const char *arg, json_t **ret);   /* arg NULL: none */
+int client_append_options(sd_bus_message *m, const Options *o);                           /* a{sv} */
 int client_plan(const Options *o, const char *member, char **files, int n, json_t **ret); /* Plan, Apply */
 int client_dump(const Options *o, char **ret, size_t *ret_size);                          /* the record, as text */
 int client_snapshot(const Options *o, Snapshot **ret);                                    /* the record, read */
@@ -90,7 +90,7 @@ static inline bool options_offline(const Options *o) {
 }
 int offline_open(const Options *o, char **files, size_t n_files, Offline *ret); /* logs; EXIT_ code */
 void offline_done(Offline *f);
-int offline_plan(const Offline *f, const Options *o, json_t **ret);   /* logs; EXIT_DONE also when infeasible */
+int offline_plan(const Offline *f, const Options *o, json_t **ret); /* logs; EXIT_DONE also when infeasible */
 /* While a solve runs: tells how long it takes, SIGINT sets *ret_stop. NULL when out of memory, then without both. */
 typedef struct Patience Patience;
 Patience *patience_begin(const atomic_bool **ret_stop);

@@ -173,17 +173,19 @@ static void show_drift(const json_t *drift) {
                 _cleanup_free_ char *text = NULL;
 
                 if (*jstr(d, "device")) {
-                        if (asprintf(&text,
-                                     "interrupt %.0f (%s) of %s was moved by somebody else to CPUs %s, planned were %s; it "
-                                     "is left alone",
-                                     jnum(d, "irq"), jstr(d, "comm"), jstr(d, "device"), jstr(d, "found"),
-                                     jstr(d, "expected")) < 0)
+                        if (asprintf(
+                                    &text,
+                                    "interrupt %.0f (%s) of %s was moved by somebody else to CPUs %s, planned were %s; it "
+                                    "is left alone",
+                                    jnum(d, "irq"), jstr(d, "comm"), jstr(d, "device"), jstr(d, "found"),
+                                    jstr(d, "expected")) < 0)
                                 text = NULL;
-                } else if (asprintf(
-                            &text,
-                            "thread %.0f (%s) of job %s was moved by somebody else to CPUs %s, planned were %s; it is left alone",
-                            jnum(d, "tid"), jstr(d, "comm"), jstr(d, "job"), jstr(d, "found"),
-                            jstr(d, "expected")) < 0)
+                } else if (
+                        asprintf(
+                                &text,
+                                "thread %.0f (%s) of job %s was moved by somebody else to CPUs %s, planned were %s; it is left alone",
+                                jnum(d, "tid"), jstr(d, "comm"), jstr(d, "job"), jstr(d, "found"),
+                                jstr(d, "expected")) < 0)
                         text = NULL;
                 if (text)
                         out_wrapped("! ", "  ", INK_WARN, text);

@@ -112,8 +112,7 @@ static void call_answer(void *userdata, int r, const char *sentence, json_t *jso
         call_free(c);
 }
 
-static int check_size(const char *what, const char *text, size_t max, size_t max_all, size_t *all,
-                      char **ret_message) {
+static int check_size(const char *what, const char *text, size_t max, size_t max_all, size_t *all, char **ret_message) {
         size_t n = strlen(text);
 
         if (n > max)

@@ -27,8 +27,8 @@ typedef struct CollectParams {
         const Process *extra; /* looked at in any case */
         const char *const *extra_jobs;
         size_t n_extra;
-        bool solving;   /* a solver reads the machine: its free memory is left as it is */
-        bool keep_use;  /* not the tick: CPU use is counted from tick to tick */
+        bool solving;  /* a solver reads the machine: its free memory is left as it is */
+        bool keep_use; /* not the tick: CPU use is counted from tick to tick */
 } CollectParams;
 
 int collect(Collector *c, const CollectParams *p, Snapshot **ret, char **ret_message);

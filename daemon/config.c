@@ -227,9 +227,10 @@ static int load_section(Loader *l, const Ini *ini, const IniSection *section) {
                         r = config_section_fill(ini, section, l->table->items, l->config, l->ret_message);
                         return r < 0 ? r : check_section(l, ini, section);
                 }
-        return ini_fail(l->ret_message, ini, section->line,
-                        "[%s] is not known, allowed: Daemon, Tasks, Devices, Placement, Enforce, Solver, Weights, Device, Link",
-                        section->type);
+        return ini_fail(
+                l->ret_message, ini, section->line,
+                "[%s] is not known, allowed: Daemon, Tasks, Devices, Placement, Enforce, Solver, Weights, Device, Link",
+                section->type);
 }
 
 static int load_file(Loader *l, const char *path) {

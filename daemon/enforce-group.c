@@ -188,8 +188,8 @@ static bool control_used(const char *mount, const char *controller) {
         while (!used && (de = readdir(d))) {
                 _cleanup_free_ char *dir = de->d_name[0] == '.' ? NULL : path_join(mount, de->d_name);
 
-                used = dir && (has_text(dir, "cpuset.cpus") || has_text(dir, "cpuset.mems") ||
-                               hands_down(dir, controller));
+                used = dir &&
+                       (has_text(dir, "cpuset.cpus") || has_text(dir, "cpuset.mems") || hands_down(dir, controller));
         }
         if (d)
                 (void) closedir(d);

@@ -83,8 +83,8 @@ ChangeResult mask_write(pid_t tid, const Bitset *wanted, Bitset *got, int *ret_e
 /* One change, counted. Sets may be NULL. */
 int outcome_add(Outcome *o, ChangeResult result, const char *job, Process p, const Thread *t, const Bitset *old,
                 const Bitset *wanted, const Bitset *got, int error);
-int outcome_add_path(Outcome *o, ChangeResult result, const char *job, Process p, const char *path,
-                     const Bitset *old, const Bitset *wanted);
+int outcome_add_path(Outcome *o, ChangeResult result, const char *job, Process p, const char *path, const Bitset *old,
+                     const Bitset *wanted);
 int outcome_add_irq(Outcome *o, ChangeResult result, const char *job, const ChangeIrq *irq, const Bitset *old,
                     const Bitset *wanted, const Bitset *got, int error);
 /* Sentences on the changes from index `first` on, all of one process: one per kind, not one per thread. */
@@ -106,9 +106,9 @@ int group_enter(Enforcer *e, Transaction *t, const char *job, Process p, const B
  * (said so); negative errno: the journal. */
 int group_set_cpus(Enforcer *e, Transaction *t, Process p, const Bitset *cpus, Outcome *o);
 int group_put_back_cpus(Enforcer *e, const UndoEntry *entry, Outcome *o); /* 1 entry is done with, 0 keep it */
-int group_put_back(Enforcer *e, const UndoEntry *entry, Outcome *o); /* 1 entry is done with, 0 keep it */
-int group_remove(const char *dir, bool wait);                         /* 0 it is gone; -EBUSY */
-int control_release(const UndoEntry *entry);                         /* 0 done with; -EBUSY: our slice is still there */
+int group_put_back(Enforcer *e, const UndoEntry *entry, Outcome *o);      /* 1 entry is done with, 0 keep it */
+int group_remove(const char *dir, bool wait);                             /* 0 it is gone; -EBUSY */
+int control_release(const UndoEntry *entry); /* 0 done with; -EBUSY: our slice is still there */
 void groups_remove_lost(const Enforcer *e);
 bool group_populated(const Enforcer *e, const UndoEntry *entry);
 

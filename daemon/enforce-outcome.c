@@ -118,8 +118,8 @@ int outcome_add(Outcome *o, ChangeResult result, const char *job, Process p, con
         return r;
 }
 
-int outcome_add_path(Outcome *o, ChangeResult result, const char *job, Process p, const char *path,
-                     const Bitset *old, const Bitset *wanted) {
+int outcome_add_path(Outcome *o, ChangeResult result, const char *job, Process p, const char *path, const Bitset *old,
+                     const Bitset *wanted) {
         Change *c;
         int r;
 
@@ -232,7 +232,8 @@ static json_t *change_to_json(const Change *c) {
         if (!o || set_text(o, "job", c->job) < 0 || set_text(o, "comm", c->comm) < 0 ||
             set_text(o, "path", c->path) < 0 || set_cpus(o, "old", &c->old) < 0 ||
             set_cpus(o, "wanted", &c->wanted) < 0 || set_cpus(o, "got", &c->got) < 0 ||
-            (c->irq.device && set_irq(o, &c->irq) < 0) || (c->error > 0 && set_text(o, "error", strerror(c->error)) < 0)) {
+            (c->irq.device && set_irq(o, &c->irq) < 0) ||
+            (c->error > 0 && set_text(o, "error", strerror(c->error)) < 0)) {
                 json_decref(o);
                 return NULL;
         }

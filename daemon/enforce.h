@@ -36,9 +36,9 @@ typedef struct Change { /* one write, or the reason for none */
         pid_t tid;
         char *comm;
         Bitset old, wanted, got;
-        char *path; /* cgroup changes: file or group; NULL for affinity */
+        char *path;    /* cgroup changes: file or group; NULL for affinity */
         ChangeIrq irq; /* changes of interrupts; device NULL: none of these, else pid and tid are 0 */
-        int error;  /* positive errno */
+        int error;     /* positive errno */
 } Change;
 
 typedef struct Outcome {

@@ -96,8 +96,8 @@ struct Manager {
 };
 
 /* manager.c */
-int manager_look(Manager *m, char **ret_message); /* collects anew, tells the observers */
-void manager_look_again(Manager *m);              /* unless it has just been done */
+int manager_look(Manager *m, char **ret_message);            /* collects anew, tells the observers */
+void manager_look_again(Manager *m);                         /* unless it has just been done */
 int manager_refresh_machine(Manager *m, char **ret_message); /* if it is stale and nobody reads it */
 int manager_collect(Manager *m, AppliedJob *const *jobs, size_t n, const Request *q, bool keep_use, Snapshot **ret,
                     char **ret_message); /* q: for this one; NULL: for all */
@@ -139,9 +139,9 @@ void manager_log_outcome(Manager *m, const Outcome *o, const char *why);
 
 /* manager-change.c */
 int manager_enforce(Manager *m, const char *why); /* m->plan; logs, drift; number of writes */
-void manager_end_reverts(Manager *m); /* at start: those that were cut short */
+void manager_end_reverts(Manager *m);             /* at start: those that were cut short */
 int manager_revert_job(Manager *m, AppliedJob *j, const char *why, Outcome *outcome); /* and drops it */
-int manager_take_outcome(Manager *m, const Outcome *o);     /* times, drift */
-void manager_set_plan(Manager *m, Plan *plan, uid_t scope); /* takes plan */
+int manager_take_outcome(Manager *m, const Outcome *o);                               /* times, drift */
+void manager_set_plan(Manager *m, Plan *plan, uid_t scope);                           /* takes plan */
 void manager_forget_plan(Manager *m, const char *job);
 void drift_free(Drift *d, size_t n);

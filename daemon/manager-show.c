@@ -51,11 +51,11 @@ static json_t *show_drift(const Manager *m) {
         for (size_t i = 0; a && i < m->n_drift; i++) {
                 const Drift *d = &m->drift[i];
 
-                (void) json_array_append_new(
-                        a, d->device ? show_moved_irq(d)
-                                     : json_pack("{s:s,s:I,s:I,s:s,s:s,s:s}", "job", d->job, "pid",
-                                                 (json_int_t) d->pid, "tid", (json_int_t) d->tid, "comm", d->comm,
-                                                 "expected", d->expected, "found", d->found));
+                (void) json_array_append_new(a, d->device ? show_moved_irq(d)
+                                                          : json_pack("{s:s,s:I,s:I,s:s,s:s,s:s}", "job", d->job, "pid",
+                                                                      (json_int_t) d->pid, "tid", (json_int_t) d->tid,
+                                                                      "comm", d->comm, "expected", d->expected, "found",
+                                                                      d->found));
         }
         return a;
 }
@@ -93,15 +93,14 @@ int manager_status(Manager *m, json_t **ret) {
         r = m->plan ? plan_to_json(m->plan, &plan) : 0;
         if (r < 0)
                 log_debug("The plan in force cannot be shown: %s", strerror(-r));
-        root = json_pack("{s:s,s:I,s:s,s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:o}", "version", PACKAGE_VERSION,
-                         "pid", (json_int_t) getpid(), "state", worker_busy(m->worker) ? "solving" : "idle", "cgroup",
-                         cgroup_mode_names[collector_cgroups(m->collector)->mode], "interval_us",
-                         (json_int_t) m->config->interval_usec, "machine",
-                         show_machine(m, collector_topology(m->collector)), "devices", devices, "tasks", tasks, "jobs",
-                         jobs, "plan", plan ? plan : json_null(), "last_change", (json_int_t) m->last_change, "ticks",
-                         (json_int_t) m->ticks, "queued", (json_int_t) m->n_queued, "drift", show_drift(m), "interrupts",
-                         show_irqs(m), "warnings",
-                         show_warnings(m));
+        root = json_pack(
+                "{s:s,s:I,s:s,s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:o}", "version", PACKAGE_VERSION, "pid",
+                (json_int_t) getpid(), "state", worker_busy(m->worker) ? "solving" : "idle", "cgroup",
+                cgroup_mode_names[collector_cgroups(m->collector)->mode], "interval_us",
+                (json_int_t) m->config->interval_usec, "machine", show_machine(m, collector_topology(m->collector)),
+                "devices", devices, "tasks", tasks, "jobs", jobs, "plan", plan ? plan : json_null(), "last_change",
+                (json_int_t) m->last_change, "ticks", (json_int_t) m->ticks, "queued", (json_int_t) m->n_queued,
+                "drift", show_drift(m), "interrupts", show_irqs(m), "warnings", show_warnings(m));
         if (!root)
                 return -ENOMEM;
         *ret = root;
@@ -220,9 +219,9 @@ static json_t *explain_foreign(const Explain *x, const Task *t) {
                 reasons, json_string("no applied job has a rank for this process: qschedd did not place it, and "
                                      "counts its CPUs as taken by somebody else"));
         j = json_pack("{s:s,s:I,s:o,s:s,s:s,s:s,s:o,s:n,s:o,s:o}", "name", t->name ? t->name : t->comm, "pid",
-                         (json_int_t) t->pid, "device", devices, "cpus", cpus, "mems", mems, "irq_cpus", "", "job",
-                         t->job ? json_string(t->job) : json_null(), "energy", "reasons", reasons, "now",
-                         show_task(x->m->snapshot, t));
+                      (json_int_t) t->pid, "device", devices, "cpus", cpus, "mems", mems, "irq_cpus", "", "job",
+                      t->job ? json_string(t->job) : json_null(), "energy", "reasons", reasons, "now",
+                      show_task(x->m->snapshot, t));
         if (j)
                 add_memory(x, j, t);
         return j;

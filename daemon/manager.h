@@ -34,10 +34,10 @@ typedef struct JobText { /* how jobs travel */
 
 typedef struct Caller { /* who asks, for authority and the log */
         uid_t uid;
-        pid_t pid;       /* 0 unknown */
+        pid_t pid;           /* 0 unknown */
         uint64_t start_time; /* of pid, when the call came */
         char comm[16];       /* for the log; "" unknown */
-        bool authorised; /* may change anything; else only own processes inside their own masks */
+        bool authorised;     /* may change anything; else only own processes inside their own masks */
 } Caller;
 
 /* r < 0: message is a sentence; json is NULL. Infeasible: r = 0 and "feasible":false in json. */

@@ -521,10 +521,10 @@ static const struct {
         const char *name;
         int (*replay)(Undo *u, const json_t *o);
 } kinds[] = {
-        { "begin", replay_begin },   { "affinity", replay_affinity }, { "cgroup", replay_cgroup },
-        { "cpus", replay_cpus },     { "dir", replay_dir },           { "commit", replay_commit },
-        { "abort", replay_abort },   { "revert", replay_revert },     { "undone", replay_undone },
-        { "boot", replay_boot },     { "irq", replay_irq },
+        { "begin", replay_begin }, { "affinity", replay_affinity }, { "cgroup", replay_cgroup },
+        { "cpus", replay_cpus },   { "dir", replay_dir },           { "commit", replay_commit },
+        { "abort", replay_abort }, { "revert", replay_revert },     { "undone", replay_undone },
+        { "boot", replay_boot },   { "irq", replay_irq },
 };
 
 int undo_replay(Undo *u, const json_t *line) {
@@ -600,8 +600,8 @@ static int irq_to_json(const UndoEntry *e, const Bitset *new, json_t **ret) {
         if (r < 0)
                 return r;
         *ret = json_pack("{s:s, s:I, s:s, s:i, s:s, s:s, s:s, s:s, s:b}", "t", "irq", "id", (json_int_t) e->id, "job",
-                         strempty(e->job), "irq", (int) e->irq.irq, "device", e->irq.device, "name", e->irq.name,
-                         "old", old_text, "new", new_text, "banned", (int) e->irq.banned);
+                         strempty(e->job), "irq", (int) e->irq.irq, "device", e->irq.device, "name", e->irq.name, "old",
+                         old_text, "new", new_text, "banned", (int) e->irq.banned);
         return *ret ? 0 : -EINVAL;
 }
 

@@ -280,8 +280,8 @@ int undo_note_cpus(Undo *u, uint64_t id, const char *job, Process p, const char 
 
 int undo_note_irq(Undo *u, uint64_t id, const char *job, const UndoIrq *irq, const Bitset *old, const Bitset *new) {
         return note_entry(
-                u, &(UndoEntry){
-                           .type = UNDO_IRQ, .id = id, .job = (char *) job, .irq = *irq, .old = *old, .new = *new });
+                u,
+                &(UndoEntry){ .type = UNDO_IRQ, .id = id, .job = (char *) job, .irq = *irq, .old = *old, .new = *new });
 }
 
 int undo_note_dir(Undo *u, uint64_t id, const char *job, const char *path, const char *controller) {

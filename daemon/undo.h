@@ -51,15 +51,15 @@ typedef struct UndoEntry {
         Process process;
         pid_t tid;
         uint64_t tid_start;
-        Bitset old, new; /* UNDO_AFFINITY, UNDO_CPUS: first old value wins, new is the latest */
-        Bitset before;   /* the committed `new` that one not yet committed replaced; empty: none */
+        Bitset old, new;    /* UNDO_AFFINITY, UNDO_CPUS: first old value wins, new is the latest */
+        Bitset before;      /* the committed `new` that one not yet committed replaced; empty: none */
         uint64_t before_id; /* … and its transaction */
-        Bitset cpuset;   /* what its cpuset allowed when `new` was noted, to tell when that changed; empty: not said */
+        Bitset cpuset; /* what its cpuset allowed when `new` was noted, to tell when that changed; empty: not said */
         bool all;
         bool restored;             /* in memory only: undo_restored() was said of it */
         char *old_path, *new_path; /* UNDO_CGROUP; new_path also UNDO_CPUS and UNDO_DIR */
         char *controller;          /* UNDO_DIR: NULL, or the path hands it down because of us */
-        UndoIrq irq; /* UNDO_IRQ, with old, new and before as for UNDO_AFFINITY */
+        UndoIrq irq;               /* UNDO_IRQ, with old, new and before as for UNDO_AFFINITY */
 } UndoEntry;
 
 static inline bool undo_is_of_process(const UndoEntry *e) {

@@ -19,8 +19,8 @@ typedef struct TopologyCpu {
         unsigned l3;
         unsigned cluster; /* cores that share an L2 cache or its tags */
         unsigned core;    /* always known: a CPU of which the machine does not tell is a core of its own */
-        unsigned smt;  /* rank among the online siblings of its core: 0, 1, … */
-        unsigned kind; /* hwloc CPU kind by efficiency, 0 the most efficient (slowest); 0 where all are alike */
+        unsigned smt;     /* rank among the online siblings of its core: 0, 1, … */
+        unsigned kind;    /* hwloc CPU kind by efficiency, 0 the most efficient (slowest); 0 where all are alike */
 } TopologyCpu;
 
 typedef struct TopologyNode {
@@ -36,7 +36,7 @@ typedef struct TopologyNode {
 } TopologyNode;
 
 typedef struct TopologyPci {
-        char *address; /* "0000:c1:00.0" */
+        char *address;                  /* "0000:c1:00.0" */
         unsigned vendor, device, class; /* class: 16 bits, 0x1200 processing accelerator */
         unsigned node;     /* index into nodes[], TOPOLOGY_NONE when neither the function nor a parent tells */
         Bitset local_cpus; /* empty when unknown */
@@ -45,21 +45,21 @@ typedef struct TopologyPci {
 } TopologyPci;
 
 typedef struct Topology {
-        char *source;        /* "this system", or the path that was read */
+        char *source; /* "this system", or the path that was read */
         bool is_this_system;
         TopologyCpu *cpus; /* online ones, sorted by os */
         unsigned n_cpus;
         TopologyNode *nodes;
         unsigned n_nodes;
-        double *distance;      /* n_nodes x n_nodes, row by row; 10 is local (SLIT). Always filled */
-        bool distances_known;  /* false: 10 and 20 were assumed */
-        Bitset online;         /* all online CPUs */
-        Bitset allowed;        /* online CPUs that this process may hand out (cgroup, cpuset) */
-        Bitset isolated;       /* isolcpus= and cpuset isolated partitions */
-        Bitset allowed_nodes;  /* os numbers */
-        TopologyPci *pci;      /* PCI functions hwloc kept as I/O objects */
+        double *distance;     /* n_nodes x n_nodes, row by row; 10 is local (SLIT). Always filled */
+        bool distances_known; /* false: 10 and 20 were assumed */
+        Bitset online;        /* all online CPUs */
+        Bitset allowed;       /* online CPUs that this process may hand out (cgroup, cpuset) */
+        Bitset isolated;      /* isolcpus= and cpuset isolated partitions */
+        Bitset allowed_nodes; /* os numbers */
+        TopologyPci *pci;     /* PCI functions hwloc kept as I/O objects */
         unsigned n_pci;
-        char **warnings;       /* what was contradictory and how it was read */
+        char **warnings; /* what was contradictory and how it was read */
 } Topology;
 
 Topology *topology_free(Topology *t);

@@ -361,11 +361,9 @@ static int add_links(DeviceReader *r) {
 }
 
 int devices_read(Snapshot *s, const DeviceText *d, char **ret_message) {
-        DeviceReader r = { .s = s,
-                           .text = d,
-                           .n_known = s->n_devices,
-                           .n_known_links = s->n_links,
-                           .ret_message = ret_message };
+        DeviceReader r = {
+                .s = s, .text = d, .n_known = s->n_devices, .n_known_links = s->n_links, .ret_message = ret_message
+        };
         int k;
 
         k = collect_described(&r);

@@ -26,7 +26,7 @@ typedef struct DeviceText { /* parsed [Device] and [Link] sections and PCI ids o
         Ini **files;        /* owned */
         size_t n_files;
         bool for_record; /* its devices may be refined: a section may lack Kind=, which devices_read() then asks for */
-        char **pci_ids; /* "1234:11e8=edu": further ids and the kind they are; by device_text_add_pci_id() */
+        char **pci_ids;  /* "1234:11e8=edu": further ids and the kind they are; by device_text_add_pci_id() */
 } DeviceText;
 
 void device_text_done(DeviceText *d);

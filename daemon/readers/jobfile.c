@@ -202,8 +202,8 @@ static int parse_match(JobReader *r, unsigned line, const char *text, Ranks *ran
                     strncmp(match_names[m->kind], text, (size_t) (colon - text)) == 0)
                         break;
         if (m->kind == _MATCH_MAX)
-                return reader_fail(r, line,
-                                   "Match=%.40s: allowed: pid:N,N-N cmdline:GLOB comm:GLOB cgroup:GLOB unit:GLOB", text);
+                return reader_fail(
+                        r, line, "Match=%.40s: allowed: pid:N,N-N cmdline:GLOB comm:GLOB cgroup:GLOB unit:GLOB", text);
         if (m->kind == MATCH_PID)
                 return parse_pids(r, line, pattern, m);
         if (*pattern == '\0')

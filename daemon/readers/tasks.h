@@ -26,7 +26,7 @@ typedef struct TaskReadParams {
         size_t n_jobs;
         const uid_t *job_users; /* by job: only this user's tasks fill its ranks, or TASK_ANY_USER; NULL: any's do */
         bool keep_use;          /* do not begin a new window for CPU use: what was counted in the last one is told */
-        const Process *extra;          /* always included when alive (run, the undo journal's) */
+        const Process *extra;   /* always included when alive (run, the undo journal's) */
         const char *const *extra_jobs; /* the job each extra belongs to, by index; entries may be NULL */
         size_t n_extra;
 } TaskReadParams;

@@ -11,13 +11,13 @@
 
 typedef struct SolveParams {
         uint64_t seed;
-        uint64_t sweeps;      /* step budget; 0: the solver's default for the size */
-        uint64_t budget_usec; /* time budget by clock(); 0: none */
+        uint64_t sweeps;                   /* step budget; 0: the solver's default for the size */
+        uint64_t budget_usec;              /* time budget by clock(); 0: none */
         uint64_t (*clock)(void *userdata); /* monotonic microseconds; NULL: no time budget */
         void *userdata;
         const atomic_bool *stop; /* looked at at least every millisecond; may be NULL */
-        const uint8_t *start;    /* n bits, feasible: where to begin, and never worse than this comes back; may be NULL */
-        unsigned threads;        /* 0 and 1: the calling thread only */
+        const uint8_t *start; /* n bits, feasible: where to begin, and never worse than this comes back; may be NULL */
+        unsigned threads;     /* 0 and 1: the calling thread only */
 } SolveParams;
 
 typedef struct SolveResult {
@@ -34,12 +34,12 @@ void solve_result_done(SolveResult *r);
 
 typedef struct Solver {
         const char *name;
-        const char *help; /* one line, for --help and the manual */
+        const char *help;            /* one line, for --help and the manual */
         bool (*fits)(const Qubo *q); /* false: not for this model (size, structure) */
         int (*solve)(const Qubo *q, const SolveParams *p, SolveResult *ret);
 } Solver;
 
-extern const Solver *const solvers[]; /* NULL-terminated; the first is "auto" */
+extern const Solver *const solvers[];           /* NULL-terminated; the first is "auto" */
 const Solver *solver_by_name(const char *name); /* NULL: no such */
 /* -EINVAL: the solver does not fit the model; -ECANCELED: stopped before any feasible point; -ENOMEM. */
 int qubo_solve(const Qubo *q, const Solver *solver, const SolveParams *p, SolveResult *ret);

@@ -57,20 +57,23 @@ static void test_owner(void **state) {
                 { "/kubepods/burstable/pod3f2a-11/" ID, OWNER_POD, "pod 3f2a-11/0123456789ab" },
                 { "/kubepods/besteffort/pod3f2a-11", OWNER_POD, "pod 3f2a-11" },
                 { "/kubepods/pod3f2a-11/" ID, OWNER_POD, "pod 3f2a-11/0123456789ab" },
-                { "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod3f2a_11.slice/cri-containerd-" ID ".scope", OWNER_POD,
+                { "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod3f2a_11.slice/cri-containerd-" ID
+                  ".scope",
+                  OWNER_POD, "pod 3f2a-11/0123456789ab" },
+                { "/kubepods.slice/kubepods-pod3f2a_11.slice/crio-" ID ".scope", OWNER_POD,
                   "pod 3f2a-11/0123456789ab" },
-                { "/kubepods.slice/kubepods-pod3f2a_11.slice/crio-" ID ".scope", OWNER_POD, "pod 3f2a-11/0123456789ab" },
-                { "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod3f2a_11.slice/docker-" ID ".scope", OWNER_POD,
-                  "pod 3f2a-11/0123456789ab" },
+                { "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod3f2a_11.slice/docker-" ID ".scope",
+                  OWNER_POD, "pod 3f2a-11/0123456789ab" },
                 { "/system.slice/containerd.service/kubepods-burstable-pod3f2a_11.slice:cri-containerd:" ID, OWNER_POD,
                   "pod 3f2a-11/0123456789ab" },
                 { "/docker/" ID "/kubelet/kubepods/burstable/pod3f2a-11/" ID, OWNER_POD, "pod 3f2a-11/0123456789ab" },
                 { "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod3f2a_11.slice", OWNER_POD, "pod 3f2a-11" },
                 { "/docker/" ID, OWNER_CONTAINER, "docker 0123456789ab" },
                 { "/system.slice/docker-" ID ".scope", OWNER_CONTAINER, "docker 0123456789ab" },
-                { "/system.slice/docker-" ID ".scope/system.slice/nginx.service", OWNER_CONTAINER, "docker 0123456789ab" },
-                { "/docker/" ID "/docker/f123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", OWNER_CONTAINER,
-                  "docker f123456789ab" },
+                { "/system.slice/docker-" ID ".scope/system.slice/nginx.service", OWNER_CONTAINER,
+                  "docker 0123456789ab" },
+                { "/docker/" ID "/docker/f123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+                  OWNER_CONTAINER, "docker f123456789ab" },
                 { "/machine.slice/libpod-" ID ".scope/container", OWNER_CONTAINER, "podman 0123456789ab" },
                 { "/machine.slice/libpod-conmon-" ID ".scope", OWNER_SCOPE, "libpod-conmon-" ID ".scope" },
                 { "/lxc.payload.web/init.scope", OWNER_CONTAINER, "lxc web" },
@@ -79,7 +82,8 @@ static void test_owner(void **state) {
                 { "/slurm/uid_0/job_77/step_0", OWNER_SLURM, "job 77 step 0" },
                 { "/slurm/uid_0/job_77/step_batch/task_0", OWNER_SLURM, "job 77 step batch" },
                 { "/slurm_node1/uid_1000/job_77", OWNER_SLURM, "job 77" },
-                { "/system.slice/slurmstepd.scope/job_77/step_extern/user/task_special", OWNER_SLURM, "job 77 step extern" },
+                { "/system.slice/slurmstepd.scope/job_77/step_extern/user/task_special", OWNER_SLURM,
+                  "job 77 step extern" },
                 { "/system.slice/node1_slurmstepd.scope/job_77/step_0/user/task_3", OWNER_SLURM, "job 77 step 0" },
                 { "/system.slice/slurmstepd.scope/system", OWNER_SCOPE, "slurmstepd.scope" },
                 { "/job_77/step_0", OWNER_GROUP, "/job_77/step_0" },
@@ -90,7 +94,8 @@ static void test_owner(void **state) {
                 _cleanup_free_ char *owner = NULL;
                 OwnerKind kind = cgroup_owner(cases[i].path, &owner);
 
-                if (kind != cases[i].kind || !streq(strempty(owner), strempty(cases[i].owner)) || !owner != !cases[i].owner)
+                if (kind != cases[i].kind || !streq(strempty(owner), strempty(cases[i].owner)) ||
+                    !owner != !cases[i].owner)
                         fail_msg("%s: %s, %s", cases[i].path, owner_names[kind], owner ? owner : "(null)");
         }
 }
@@ -158,9 +163,9 @@ static void test_hybrid(void **state) {
         assert_set(&i.cpus, "0-15"); /* the step's: the task's file is empty */
         assert_set(&i.mems, "0");
         assert_true(i.quota == 8);
-        assert_true(i.request == 8); /* sixteen CPUs, of which the quota leaves eight */
+        assert_true(i.request == 8);                     /* sixteen CPUs, of which the quota leaves eight */
         assert_true(i.memory_max == UINT64_C(64) << 30); /* not the "no limit" below it */
-        assert_int_equal(i.owner_kind, OWNER_SLURM); /* although systemd says slurmd.service */
+        assert_int_equal(i.owner_kind, OWNER_SLURM);     /* although systemd says slurmd.service */
         assert_string_equal(i.owner, "job 77 step 0");
         cgroup_info_done(&i);
         cgroups_done(&c);
@@ -241,7 +246,8 @@ static void test_kubelet(void **state) {
 
         assert_int_equal(kubelet_reserved(root, &b, &reason), 0);
         assert_set(&b, "4-63"); /* all but reservedSystemCPUs */
-        assert_string_equal(reason, "kubelet's static CPU manager has given CPUs 8-15 to guaranteed pods and may give 4-7,16-63");
+        assert_string_equal(
+                reason, "kubelet's static CPU manager has given CPUs 8-15 to guaranteed pods and may give 4-7,16-63");
         free(reason);
         reason = NULL;
         bitset_done(&b);
@@ -252,12 +258,15 @@ static void test_kubelet(void **state) {
 
         assert_int_equal(kubelet_parse_state("{\"policyName\":\"none\",\"defaultCpuSet\":\"\"}", NULL, &b, &reason), 0);
         assert_true(bitset_isempty(&b));
-        assert_int_equal(kubelet_parse_state("{\"policyName\":\"static\",\"defaultCpuSet\":\"0-3\",\"entries\":{\"c1\":\"4-5\"}}",
-                                             NULL, &b, &reason), 0); /* the form before 1.18 */
+        assert_int_equal(kubelet_parse_state(
+                                 "{\"policyName\":\"static\",\"defaultCpuSet\":\"0-3\",\"entries\":{\"c1\":\"4-5\"}}",
+                                 NULL, &b, &reason),
+                         0); /* the form before 1.18 */
         assert_set(&b, "0-5");
         free(reason);
         reason = NULL;
-        assert_int_equal(kubelet_parse_state("{\"policyName\":\"static\",\"entries\":{\"c1\":7}}", NULL, &b, &reason), -EBADMSG);
+        assert_int_equal(kubelet_parse_state("{\"policyName\":\"static\",\"entries\":{\"c1\":7}}", NULL, &b, &reason),
+                         -EBADMSG);
         assert_int_equal(kubelet_parse_state("{\"policyName\":", NULL, &b, &reason), -EBADMSG);
         assert_set(&b, "0-5");
         assert_null(reason);
@@ -296,7 +305,8 @@ static void test_own_group(void **state) {
         char cpu[16];
         (void) snprintf(cpu, sizeof(cpu), "%d", bitset_first(&now.cpus));
         int r = write_in(outer, "cpuset.cpus", cpu);
-        int r2 = write_in(outer, "cpuset.mems", "0"), r3 = write_in(inner, "cpuset.cpus", cpu), r4 = write_in(inner, "cpuset.mems", "0");
+        int r2 = write_in(outer, "cpuset.mems", "0"), r3 = write_in(inner, "cpuset.cpus", cpu),
+            r4 = write_in(inner, "cpuset.mems", "0");
         pid_t child = fork();
         if (child == 0) {
                 (void) pause();
@@ -322,10 +332,14 @@ static void test_own_group(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_owner),          cmocka_unit_test(test_mountinfo),
-                cmocka_unit_test(test_v2),             cmocka_unit_test(test_hybrid),
-                cmocka_unit_test(test_memory_by_node), cmocka_unit_test(test_partial_mount),
-                cmocka_unit_test(test_kubelet),        cmocka_unit_test(test_own_group),
+                cmocka_unit_test(test_owner),
+                cmocka_unit_test(test_mountinfo),
+                cmocka_unit_test(test_v2),
+                cmocka_unit_test(test_hybrid),
+                cmocka_unit_test(test_memory_by_node),
+                cmocka_unit_test(test_partial_mount),
+                cmocka_unit_test(test_kubelet),
+                cmocka_unit_test(test_own_group),
         };
 
         return cmocka_run_group_tests_name("cgroup", tests, NULL, NULL);

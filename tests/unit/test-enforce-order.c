@@ -375,7 +375,8 @@ static void test_absorb(void **state) {
 }
 
 static void assert_group_cpus(const Fixture *f, const char *group, const char *cpus) {
-        _cleanup_free_ char *dir = path_join(cpuset_tree(f), group + 1), *path = path_join(dir, "cpuset.cpus"), *is = NULL;
+        _cleanup_free_ char *dir = path_join(cpuset_tree(f), group + 1), *path = path_join(dir, "cpuset.cpus"),
+                            *is = NULL;
 
         assert_int_equal(read_line_at(AT_FDCWD, path, &is), 0);
         assert_string_equal(is, cpus);
@@ -434,8 +435,7 @@ static void test_cpus_killed(void **state) {
         assert_int_equal(adopt(f, w.process, OWNER_NONE, cpu_b, &group), 0);
         assert_int_equal(bitset_parse(cpu_a, &cpus), 0);
         assert_int_equal(enforce_begin(f->enforcer, "train", NULL), 0);
-        assert_int_equal(
-                group_set_cpus(f->enforcer, &f->enforcer->transaction, w.process, &cpus, &f->outcome), 1);
+        assert_int_equal(group_set_cpus(f->enforcer, &f->enforcer->transaction, w.process, &cpus, &f->outcome), 1);
         assert_group_cpus(f, group, cpu_a);
         daemon_restart(f);
         outcome_done(&f->outcome);

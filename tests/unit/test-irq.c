@@ -150,7 +150,7 @@ static bool find_own_vector(unsigned *ret_irq) {
 
 static void own_vector_there_and_back(void **state) {
         Bitset old = BITSET_EMPTY, one = BITSET_EMPTY, got = BITSET_EMPTY;
-        unsigned irq;
+        unsigned irq = 0;
 
         (void) state;
         if (geteuid() != 0 || !find_own_vector(&irq)) {
