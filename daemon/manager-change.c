@@ -233,7 +233,7 @@ void manager_forget_plan(Manager *m, const char *job) {
 /* The job goes first: a kill on the way leaves a mark by which the next start goes on, and not a job in force whose
  * processes would be placed again. */
 int manager_revert_job(Manager *m, AppliedJob *j, const char *why, Outcome *outcome) {
-        _unused_ _cleanup_(applied_job_unrefp) _unused_ AppliedJob *keep = applied_job_ref(j);
+        _unused_ _cleanup_(applied_job_unrefp) AppliedJob *keep = applied_job_ref(j);
         const char *name = j->job->name;
         Outcome one = {};
         int r;
