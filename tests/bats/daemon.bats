@@ -457,18 +457,19 @@ listen() {
 
 @test "a worker that restarts is matched and placed again" {
         need_cpus 2
+        comm=qst$RANDOM
         start_qschedd
-        cp "$build/tests/helpers/worker" "$D/qstrain"
+        cp "$build/tests/helpers/worker" "$D/$comm"
         for i in 1 2; do
-                "$D/qstrain" --threads=1 >/dev/null 2>&1 3>&- &
+                "$D/$comm" --threads=1 >/dev/null 2>&1 3>&- &
                 pids+=($!)
         done
         sleep 0.3
-        apply "$(printf '[Job]\nName=re\n[Ranks]\nCount=2\nCPUs=1\nMatch=comm:qstrain\n')"
+        apply "$(printf '[Job]\nName=re\n[Ranks]\nCount=2\nCPUs=1\nMatch=comm:%s\n' $comm)"
         [[ $(masks $!) =~ ^[0-9]+$ ]]
         kill $!
         wait $! || true
-        "$D/qstrain" --threads=2 >/dev/null 2>&1 3>&- &
+        "$D/$comm" --threads=2 >/dev/null 2>&1 3>&- &
         pids+=($!)
         wait_until 5 eval "[[ \$(masks $!) =~ ^[0-9]+\$ ]]"
         grep -q 're-plan' "$D/qschedd.log"
@@ -610,12 +611,13 @@ slow_apply() { # in the background; its output is $D/slow
 
 @test "workers that start one after another do not wait for the hold-off" {
         need_cpus 2
+        comm=qst$RANDOM
         printf '[Daemon]\nInterval=300ms\n[Placement]\nHoldOff=60s\nHousekeepingCores=0\n' >"$D/qschedd.conf"
         start_qschedd
-        worker --threads=1 --name=qstrain
-        apply "$(printf '[Job]\nName=re\n[Ranks]\nCount=2\nCPUs=1\nMatch=comm:qstrain\n')" >/dev/null
+        worker --threads=1 --name=$comm
+        apply "$(printf '[Job]\nName=re\n[Ranks]\nCount=2\nCPUs=1\nMatch=comm:%s\n' $comm)" >/dev/null
         [[ $(masks "$last") =~ ^[0-9]+$ ]]
-        worker --threads=1 --name=qstrain
+        worker --threads=1 --name=$comm
         wait_until 5 eval "[[ \$(masks $last) =~ ^[0-9]+\$ ]]"
 }
 
@@ -643,7 +645,7 @@ nobody() { # qschedctl arguments; busctl would not print the sentence of AccessD
 
 nobody_worker() { # a command to start it by
         as_nobody true
-        setpriv --reuid=65534 --regid=65534 --clear-groups "$@" "$build/tests/helpers/worker" --threads=2 >/dev/null 2>&1 3>&- &
+        setpriv --reuid=65534 --regid=65534 --clear-groups "$@" "$build/tests/helpers/worker" --threads=2 ${comm:+--name="$comm"} >/dev/null 2>&1 3>&- &
         last=$!
         pids+=("$last")
         workers+=("$last")
@@ -743,23 +745,24 @@ job_file() { # name pid...
 @test "a job of another user takes only that user's processes, however wide its Match= is, and is not planned for ever" {
         need_root
         need_cpus 2
+        comm=qsw$RANDOM # a wide match must not meet the workers of somebody else's run
         printf '[Daemon]\nInterval=300ms\nLogLevel=debug\n[Placement]\nHoldOff=0\nHousekeepingCores=0\n' >"$D/qschedd.conf"
         start_qschedd
-        worker --threads=1 # root's, and older
+        worker --threads=1 --name=$comm # root's, and older
         roots=$last
         nobody_worker env
         theirs=$last
-        printf '[Job]\nName=mine\n[Ranks]\nCPUs=1\nMatch=comm:worker\n' >"$D/mine.job"
+        printf '[Job]\nName=mine\n[Ranks]\nCPUs=1\nMatch=comm:%s\n' $comm >"$D/mine.job"
         nobody apply "$D/mine.job"
         [[ $(masks "$theirs") =~ ^[0-9]+$ ]]
         [ "$(masks "$roots")" = "$(all_cpus)" ]
-        worker --threads=1 # one more of root's is no reason to plan again
+        worker --threads=1 --name=$comm # one more of root's is no reason to plan again
         n=$(grep -c 'are planned again' "$D/qschedd.log" || true)
         sleep 1.5
         [ "$(grep -c 'are planned again' "$D/qschedd.log" || true)" = "$n" ]
         [ "$(masks "$last")" = "$(all_cpus)" ]
         # now root's job takes all of them
-        apply "$(printf '[Job]\nName=all\n[Ranks]\nCount=3\nCPUs=1\nMatch=comm:worker\n')" >/dev/null
+        apply "$(printf '[Job]\nName=all\n[Ranks]\nCount=3\nCPUs=1\nMatch=comm:%s\n' $comm)" >/dev/null
         wait_until 5 eval "[[ \$(masks $roots) =~ ^[0-9]+\$ ]]"
         sleep 1
         n=$(grep -c 'are planned again' "$D/qschedd.log")
