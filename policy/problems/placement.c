@@ -203,10 +203,18 @@ static int make_others(Placement *p) {
         return 0;
 }
 
-static LinkType assumed_link(const Snapshot *s, const Device *a, const Device *b) {
+/* Seconds per byte between two devices that no link is given for: by what they share, across nodes by NUMA distance (20
+ * is what a remote node usually has). */
+static double assumed_time(const Snapshot *s, const Device *a, const Device *b) {
+        double sys = 1 / usual_bandwidth[LINK_SYS];
+
         if (a->root && b->root && streq(a->root, b->root))
-                return LINK_PXB;
-        return a->node != TOPOLOGY_NONE && a->node == b->node ? LINK_PHB : LINK_SYS;
+                return 1 / usual_bandwidth[LINK_PXB];
+        if (a->node == TOPOLOGY_NONE || b->node == TOPOLOGY_NONE)
+                return sys;
+        return a->node == b->node ? 1 / usual_bandwidth[LINK_PHB]
+                                  : MAX(sys * topology_distance(s->topology, a->node, b->node) / 20,
+                                        1 / usual_bandwidth[LINK_PHB]);
 }
 
 static int make_links(Placement *p) {
@@ -219,8 +227,7 @@ static int make_links(Placement *p) {
         for (size_t a = 0; a < n; a++)
                 for (size_t b = 0; b < n; b++)
                         if (a != b)
-                                p->link_time[a * n + b] =
-                                        1 / usual_bandwidth[assumed_link(s, s->devices + a, s->devices + b)];
+                                p->link_time[a * n + b] = assumed_time(s, s->devices + a, s->devices + b);
         for (size_t i = 0; i < s->n_links; i++) {
                 const Link *l = s->links + i;
                 double bandwidth = l->bandwidth > 0 ? l->bandwidth : usual_bandwidth[l->type];

@@ -86,6 +86,19 @@ static void tp_groups_stay_in_a_socket(void **state) {
         assert_set(&p->housekeeping, "0,32,64,96");
 }
 
+/* Nobody describes a link: the NUMA distance between their devices keeps a group together all the same. */
+static void groups_stay_together_without_links(void **state) {
+        _cleanup_(snapshot_freep) Snapshot *s = fixture_snapshot(&kunpeng);
+        _cleanup_(job_freep) Job *j = fixture_job("train", 8, 0, "ascend", 1);
+        _cleanup_(plan_freep) Plan *p = NULL;
+
+        fixture_devices(s, "ascend", "npu", 2);
+        fixture_parallel(j, 4, 2, 1, 10e9, 1e9, 0);
+        p = assert_optimal(s, &j, 1);
+        for (unsigned i = 0; i < 8; i++)
+                assert_int_equal(number_of(p->tasks[i].devices[0]) / 4, number_of(p->tasks[i / 4 * 4].devices[0]) / 4);
+}
+
 static void a_node_mostly_taken_away(void **state) {
         _cleanup_(snapshot_freep) Snapshot *s = kunpeng_snapshot();
         _cleanup_(job_freep) Job *j = fixture_job("train", 8, 0, "ascend", 1);
@@ -445,6 +458,7 @@ static void random_machines_hold_the_invariants(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(tp_groups_stay_in_a_socket),
+                cmocka_unit_test(groups_stay_together_without_links),
                 cmocka_unit_test(a_node_mostly_taken_away),
                 cmocka_unit_test(a_failed_device_is_never_used),
                 cmocka_unit_test(an_alarm_comes_last_and_is_said),

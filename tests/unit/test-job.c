@@ -183,6 +183,31 @@ static void a_reused_pid_is_nobodys(void **state) {
         rank_list_done(&l);
 }
 
+/* Two [Ranks] sections with matches of their own: each takes its processes. */
+static void sections_take_their_own(void **state) {
+        _cleanup_(snapshot_freep) Snapshot *s = fixture_snapshot(&small);
+        _cleanup_(job_freep) Job *j = fixture_job("a", 0, 0, NULL, 0);
+        const Job *jobs[] = { j };
+        RankList l;
+
+        fixture_task(s, 1, "0-7", "0-7");
+        fixture_task(s, 2, "0-7", "0-7");
+        for (size_t i = 0; i < 2; i++)
+                s->tasks[i].job = strdup("a");
+        j->ranks = realloc(j->ranks, 2 * sizeof(Ranks));
+        j->ranks[1] = (Ranks){ .min_cpus = 1 };
+        j->n_ranks = 2;
+        add_match(j, MATCH_COMM, "task2");
+        j->ranks[1].match = j->ranks[0].match;
+        add_match(j, MATCH_COMM, "task1");
+        assert_int_equal(ranks_match(s, jobs, 1, &l), 0);
+        assert_int_equal(l.n_ranks, 2);
+        assert_task(&l, 0, 1);
+        assert_task(&l, 1, 2);
+        assert_ptr_equal(l.ranks[1].section, j->ranks + 1);
+        rank_list_done(&l);
+}
+
 static void unit_names_keep_their_backslashes(void **state) {
         _cleanup_(snapshot_freep) Snapshot *s = fixture_snapshot(&small);
         Match m = { .kind = MATCH_UNIT, .pattern = (char *) "llm\\x2dserve*.service" };
@@ -237,6 +262,7 @@ int main(void) {
                 cmocka_unit_test(a_rank_that_is_missing_leaves_its_place),
                 cmocka_unit_test(families),
                 cmocka_unit_test(a_reused_pid_is_nobodys),
+                cmocka_unit_test(sections_take_their_own),
                 cmocka_unit_test(unit_names_keep_their_backslashes),
                 cmocka_unit_test(more_processes_than_ranks),
                 cmocka_unit_test(the_higher_priority_has_the_first_word),
