@@ -11,7 +11,7 @@ setup() {
         need_cpus 2
         find_device || skip "no PCI function here has vectors that can be moved"
         setup_all
-        printf '[Daemon]\nInterval=300ms\n' >"$D/qschedd.conf"
+        printf '[Daemon]\nInterval=300ms\n[Placement]\nHoldOff=0\n' >"$D/qschedd.conf"
         printf '[Device npu0]\nKind=ascend\nPCI=%s\n' "$pci" >"$D/devices"
         before=$(irq_masks)
 }
