@@ -145,6 +145,8 @@ static int restore_born_thread(Restore *s, const Identity *i, pid_t tid) {
                 return 0;
         if (r < 0 || !mask_stands(&current, &s->born_new, &s->allowed.cpus))
                 return r;
+        if (bitset_equal(&current, &s->born_target)) /* its process had this by itself */
+                return outcome_add(s->o, CHANGE_SAME, s->job, i->process, &t, &current, &s->born_target, &current, 0);
         result = restore_write(s, i, tid, &s->born_target, &got, &error);
         return outcome_add(s->o, result, s->job, i->process, &t, &current, &s->born_target, &got, error);
 }

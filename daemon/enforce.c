@@ -12,6 +12,7 @@
 
 #include <errno.h>
 
+#include "common/clock.h"
 #include "daemon/enforce-internal.h"
 #include "daemon/readers/tasks.h"
 
@@ -145,6 +146,17 @@ static bool excluded(const Pass *p, const Bitset *current) {
         return !bitset_intersects(p->wanted, &p->allowed.cpus) && !bitset_equal(current, p->wanted);
 }
 
+/* Right without our doing. It is noted all the same, so that who changes it later is told from us; one that was born with
+ * the mask only once it has lasted a second: a process that makes threads by the hundred must not fill the journal. */
+static int claim(Pass *p, const Thread *t, const Bitset *current) {
+        uint64_t age = clock_usec(CLOCK_BOOTTIME) / USEC_PER_SEC;
+        long ticks = sysconf(_SC_CLK_TCK);
+
+        if (ticks > 0 && t->start / (uint64_t) ticks + 1 >= age && inherited(p, current))
+                return 0;
+        return note(p, t, NULL, current);
+}
+
 static int apply_thread(Pass *p, pid_t tid) {
         _cleanup_(bitset_done) Bitset current = BITSET_EMPTY;
         const UndoEntry *entry;
@@ -171,8 +183,7 @@ static int apply_thread(Pass *p, pid_t tid) {
                                            &current, EINVAL);
         }
         if (judgement == JUDGE_SAME) {
-                /* One that is already so, or was born so, is ours from now on: who changes it later is told from us. */
-                r = entry ? renote(p, &t, entry) : note(p, &t, NULL, &current);
+                r = entry ? renote(p, &t, entry) : claim(p, &t, &current);
                 return r < 0 ? r : outcome_add(p->o, CHANGE_SAME, NULL, p->identity.process, NULL, NULL, NULL, NULL, 0);
         }
         return write_thread(p, &t, entry, &current);

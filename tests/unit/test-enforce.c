@@ -181,6 +181,7 @@ static void test_drift_of_the_unwritten(void **state) {
         set_mask(w.process.pid, cpu_b);
 
         worker_say(&w, "late");
+        usleep(2100000); /* no passer-by */
         assert_int_equal(apply(f, w.process, cpu_b), 0);
         set_mask(newest_thread(w.process.pid), cpu_a);
         assert_int_equal(apply(f, w.process, cpu_b), 0);
