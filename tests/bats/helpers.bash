@@ -184,3 +184,62 @@ teardown_all() {
         rm -rf "$D"
         [ -z "${reported:-}" ]
 }
+
+# A daemon with short ticks, no hold-off and no housekeeping.
+setup_daemon() {
+        setup_all
+        printf '[Daemon]\nInterval=300ms\n[Placement]\nHoldOff=0\nHousekeepingCores=0\n' >"$D/qschedd.conf"
+}
+
+all_cpus() {
+        masks $$
+}
+
+written() {
+        jq -r .outcome.written
+}
+
+# Two workers as job "one", each on a CPU of its own: $last and ${workers[0]}.
+two_placed() {
+        worker --threads=2
+        worker --threads=2
+        apply "$(job one "${workers[@]}")" >"$D/applied"
+        [[ $(masks "${workers[0]}") =~ ^[0-9]+$ ]]
+        [[ $(masks "$last") =~ ^[0-9]+$ ]]
+        [ "$(masks "${workers[0]}")" != "$(masks "$last")" ]
+}
+
+# Signals of the daemon, into $D/signals.
+listen() {
+        busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" monitor org.qsched1 >"$D/signals" 2>&1 3>&- &
+        pids+=($!)
+        wait_until 5 grep -q . "$D/signals"
+}
+
+# Annealing with so many sweeps ends with the budget, on any host.
+slow_apply() { # in the background; its output is $D/slow
+        printf '[Job]\nName=slow\n[Ranks]\nCount=100\n' >"$D/slow.job"
+        "$build/qschedctl" apply --solver=sa --sweeps=10000000 --json "$D/slow.job" >"$D/slow" 2>&1 3>&- &
+        slow=$!
+        pids+=("$slow")
+        wait_until 5 eval '[ "$(status | jq -r .state)" = solving ]'
+}
+
+nobody() { # qschedctl arguments; busctl would not print the sentence of AccessDenied
+        as_nobody "$build/qschedctl" "$@"
+}
+
+nobody_worker() { # a command to start it by
+        as_nobody true
+        setpriv --reuid=65534 --regid=65534 --clear-groups "$@" "$build/tests/helpers/worker" --threads=2 ${comm:+--name="$comm"} >/dev/null 2>&1 3>&- &
+        last=$!
+        pids+=("$last")
+        workers+=("$last")
+        wait_until 5 eval "[[ \$(readlink /proc/$last/exe) = */worker ]]"
+        sleep 0.3
+}
+
+job_file() { # name pid...
+        job "$@" >"$D/$1.job"
+        chmod 644 "$D/$1.job"
+}
