@@ -40,7 +40,7 @@ TESTS += tests/install.sh
 EXTRA_DIST += tests/install.sh
 
 # The booted four-node machine (not part of make check: it takes minutes)
-EXTRA_DIST += tests/vm/run tests/vm/image tests/vm/guest tests/vm/suite.bats tests/vm/memory.bats tests/vm/irq.bats tests/vm/packages
+EXTRA_DIST += tests/vm/run tests/vm/image tests/vm/guest tests/vm/suite.bats tests/vm/memory.bats tests/vm/irq.bats tests/vm/helpers.bash tests/vm/packages
 check-vm: all
 	$(SHELL) -c 'exec bash $(srcdir)/tests/vm/run "$(abs_top_builddir)"'
 	$(SHELL) -c 'exec bash $(srcdir)/tests/vm/run "$(abs_top_builddir)" memory'
