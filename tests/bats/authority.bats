@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-Who may place what: users without authority, polkit.
+# Who may place what: users without authority, polkit.
 
 load helpers
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-qschedd's start, end and bus, on a bus of its own with real processes.
+# qschedd's start, end and bus, on a bus of its own with real processes.
 
 load helpers
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-Placing: plan, apply, explain, run, and orders that come while the solver works. What is asserted of placements
+# Placing: plan, apply, explain, run, and orders that come while the solver works. What is asserted of placements
 # is what /proc says.
 
 load helpers

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-Ends of all kinds and the start after them: placements stay or are put back, whole.
+# Ends of all kinds and the start after them: placements stay or are put back, whole.
 
 load helpers
 
