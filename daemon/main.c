@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * qschedd: options, directories, one instance per runtime directory, loop. It runs in the foreground and tells
- * systemd what it does (READY, RELOADING, STOPPING, watchdog). SIGHUP reads the configuration again; SIGTERM and
+ * systemd what it does (READY, RELOADING, STOPPING, STATUS, watchdog). SIGHUP reads the configuration again; SIGTERM and
  * SIGINT end it and leave placements as they are, so that a restart or an upgrade moves nobody; SIGUSR1 puts them
- * back and ends it (the unit sends it when it is stopped for good).
+ * back and ends it, and so does SIGTERM where a stop job of systemd is behind it.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -14,6 +14,7 @@
 #include "common/fileio.h"
 #include "common/log.h"
 #include "daemon/bus.h"
+#include "daemon/service.h"
 #include "daemon/worker.h"
 
 typedef struct Arguments {
@@ -146,12 +147,22 @@ typedef struct End { /* what is done when the loop ends, however it does */
         int r;
 } End;
 
+/* Stopped for good: not for a restart, not with the host, and not where systemd does not say so. */
+static bool is_stopped(void) {
+        _cleanup_free_ char *message = NULL;
+        ServiceEnd why = service_why_ended(&message);
+
+        if (message)
+                log_warning("%s; placements stay as they are", message);
+        return why == SERVICE_END_STOP;
+}
+
 static int on_end(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata) {
         End *end = userdata;
 
-        if (si->ssi_signo == SIGUSR1)
+        if (si->ssi_signo == SIGUSR1 || (si->ssi_signo == SIGTERM && is_stopped()))
                 end->revert = true;
-        log_info("Ending (%s)", strsignal((int) si->ssi_signo));
+        log_info("Ending (%s)%s", strsignal((int) si->ssi_signo), end->revert ? "" : ": placements stay");
         return sd_event_exit(sd_event_source_get_event(source), 0);
 }
 
@@ -211,8 +222,6 @@ static int setup_loop(End *end, sd_event **ret) {
                 r = sd_event_add_signal(event, NULL, SIGINT, on_end, end);
         if (r >= 0)
                 r = sd_event_add_signal(event, NULL, SIGUSR1, on_end, end);
-        if (r >= 0)
-                r = sd_event_set_watchdog(event, true);
         if (r < 0)
                 return log_error_errno(r, "Failed to set up the loop: %m");
         *ret = TAKE_PTR(event);
@@ -246,6 +255,8 @@ static int run(const Arguments *a) {
                 r = bus_new(event, m, &bus); /* before anything is changed: without a bus nobody could take it back */
         if (r >= 0)
                 r = sd_event_add_signal(event, NULL, SIGHUP, on_reload, m);
+        if (r >= 0)
+                r = service_attach(event, m);
         if (r >= 0)
                 r = manager_start(m);
         if (r < 0)
