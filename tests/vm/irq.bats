@@ -4,6 +4,8 @@
 # Interrupts in the guest that tests/vm/run boots: for this suite a virtio network device hangs beside each edu device,
 # 0000:22:00.0 on node 1 and 0000:42:00.0 on node 3, with three vectors each. They stand for accelerators. What is
 # asserted is /proc/irq and /proc/interrupts.
+#
+# vm: devices=net
 
 T=/usr/lib/qsched-tests
 
