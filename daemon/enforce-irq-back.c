@@ -44,9 +44,12 @@ int irq_load_entries(IrqEnforcer *e) {
         int r = 0;
 
         entries = undo_entries(e->undo, &n);
+        e->any_yielded = false;
         for (size_t i = 0; r >= 0 && i < n; i++)
                 if (entries[i].type == UNDO_IRQ)
                         r = load_entry(e, &entries[i]);
+                else if (entries[i].type == UNDO_YIELD && entries[i].irq.device)
+                        e->any_yielded = true;
         return r;
 }
 

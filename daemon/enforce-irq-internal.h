@@ -13,6 +13,7 @@ typedef struct Vector {
         bool noted, committed;
         bool banned;    /* irqbalance was asked by us, not before by others */
         bool written;   /* by this call */
+        bool yielded;   /* noted so: somebody else's */
         bool unplugged; /* the kernel took it away from CPUs that went offline: it counts as ours */
         bool counted;   /* count is from after the last write, or from the first look */
         uint64_t count;
@@ -34,7 +35,10 @@ struct IrqEnforcer {
         Bitset banned;      /* what it says it leaves alone */
         Bitset mine;        /* vectors of this call's wishes */
 
+        DriftBook drift;
+
         /* of one call */
+        bool any_yielded;
         Outcome *outcome;
         Bitset online;
         uint64_t transaction; /* 0: nothing noted yet */

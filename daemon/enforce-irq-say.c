@@ -92,7 +92,7 @@ static void count_vector(Count *c, const IrqStatus *s) {
         c->fixed += s->state == IRQ_FIXED;
         if (s->spilled && c->spilled++ == 0)
                 c->first_spilled = s;
-        if (s->state == IRQ_DRIFT && c->drift++ == 0)
+        if ((s->state == IRQ_DRIFT || s->act != DRIFT_NONE) && c->drift++ == 0)
                 c->first_drift = s;
         if (s->state == IRQ_FAILED && c->failed++ == 0)
                 c->first_failed = s;
@@ -119,19 +119,25 @@ static int say_spilled(char ***messages, const IrqWish *w, const Count *c) {
 }
 
 static int say_drift(char ***messages, const IrqWish *w, const Count *c) {
+        static const char *const ends[_DRIFT_ACT_MAX] = {
+                [DRIFT_WRITTEN] = "written again (Drift=reassert)",
+                [DRIFT_GIVEN_UP] = "written again and again, and moved again each time: left alone now",
+                [DRIFT_YIELDED] = "left to them (Drift=yield) until the job is applied again",
+        };
         const IrqStatus *s = c->first_drift;
         _cleanup_free_ char *wanted = NULL, *got = NULL;
         int r = bitset_format(&s->wanted, &wanted);
 
         if (r >= 0)
-                r = bitset_format(&s->affinity, &got);
+                r = bitset_format(s->act == DRIFT_WRITTEN ? &s->found : &s->affinity, &got);
         return r < 0 ? r
                      : strv_extendf(messages,
-                                    "%s: %s: %s%s has moved %u of its %u interrupts (%u %s is on CPUs %s, not on %s): "
-                                    "left alone",
+                                    "%s: %s: %s%s has moved %u of its %u interrupts (%u %s %s on CPUs %s, not on %s): "
+                                    "%s",
                                     w->job, w->device, s->author ? "probably " : "",
-                                    s->author ? s->author : "somebody else", c->drift, c->n, s->irq, s->name, got,
-                                    wanted);
+                                    s->author ? s->author : "somebody else", c->drift, c->n, s->irq, s->name,
+                                    s->act == DRIFT_WRITTEN ? "was" : "is", got, wanted,
+                                    ends[s->act] ?: "left alone");
 }
 
 static int say_failed(char ***messages, const IrqWish *w, const Count *c) {

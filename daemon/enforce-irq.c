@@ -34,6 +34,10 @@ int irq_enforcer_new(Undo *undo, const char *root, IrqEnforcer **ret) {
         return 0;
 }
 
+void irq_enforcer_set_drift(IrqEnforcer *e, DriftPolicy policy) {
+        e->drift.policy = policy;
+}
+
 static void vector_done(Vector *v) {
         IrqStatus *s = &v->status;
 
@@ -45,6 +49,7 @@ static void vector_done(Vector *v) {
         bitset_done(&s->wanted);
         bitset_done(&s->affinity);
         bitset_done(&s->effective);
+        bitset_done(&s->found);
         bitset_done(&v->ours);
         bitset_done(&v->before);
         bitset_done(&v->old);
@@ -66,6 +71,7 @@ IrqEnforcer *irq_enforcer_free(IrqEnforcer *e) {
         bitset_done(&e->mine);
         bitset_done(&e->asked);
         bitset_done(&e->banned);
+        drift_book_done(&e->drift);
         free(e->root);
         free(e);
         return NULL;
@@ -267,15 +273,51 @@ static int look_at_effect(IrqEnforcer *e, Vector *v) {
         return r < 0 ? r : 0;
 }
 
+/* Nothing of it is put back any more. */
+static int yield(IrqEnforcer *e, Vector *v) {
+        const UndoIrq irq = { .irq = v->status.irq, .device = v->status.pci, .name = v->status.name };
+        int r = undo_note_yield_irq(e->undo, v->status.job, &irq);
+
+        if (r < 0)
+                return r;
+        forget(e, v);
+        v->yielded = e->any_yielded = true;
+        return 0;
+}
+
+/* 1: it is to be written again. */
 static int drifted(IrqEnforcer *e, Vector *v, const Bitset *current) {
         IrqStatus *s = &v->status;
+        int r;
 
         if (s->state != IRQ_DRIFT || !bitset_equal(&s->affinity, current)) {
                 free(s->author);
                 s->author = irq_guess_author(e, s);
         }
         s->state = IRQ_DRIFT;
-        return say(e, CHANGE_DRIFT, v, &v->ours, current, 0);
+        r = drift_judge(&e->drift, DRIFT_IRQ, (Process){ .pid = (pid_t) s->irq }, &s->act);
+        if (r >= 0)
+                r = say(e, CHANGE_DRIFT, v, &v->ours, current, 0);
+        if (r < 0)
+                return r;
+        e->outcome->changes[e->outcome->n_changes - 1].act = s->act;
+        r = bitset_copy(&s->affinity, current);
+        if (r >= 0)
+                r = bitset_copy(&s->found, current);
+        if (r >= 0 && s->act == DRIFT_YIELDED)
+                r = yield(e, v);
+        return r < 0 ? r : s->act == DRIFT_WRITTEN;
+}
+
+/* Theirs: looked at, so that it can be shown. */
+static int look_at_yielded(IrqEnforcer *e, Vector *v) {
+        int r = irq_affinity(e->root, v->status.irq, &v->status.affinity);
+
+        if (r >= 0)
+                (void) irq_effective(e->root, v->status.irq, &v->status.effective);
+        v->status.state = IRQ_DRIFT;
+        v->status.act = DRIFT_YIELDED;
+        return r < 0 && r != -ENOENT ? r : say(e, CHANGE_SAME, v, NULL, NULL, 0);
 }
 
 static int same(IrqEnforcer *e, Vector *v) {
@@ -313,6 +355,7 @@ static int judge_vector(IrqEnforcer *e, Vector *v, const IrqWish *w) {
         bool ours, as_wished;
         int r = irq_affinity(e->root, v->status.irq, &current);
 
+        v->status.act = DRIFT_NONE;
         if (r == -ENOENT) /* freed since it was listed */
                 return 0;
         if (r < 0)
@@ -321,7 +364,8 @@ static int judge_vector(IrqEnforcer *e, Vector *v, const IrqWish *w) {
         ours = is_ours(e, v, &current);
         if (v->noted && !ours && !as_wished) {
                 r = drifted(e, v, &current);
-                return r < 0 ? r : bitset_copy(&v->status.affinity, &current);
+                if (r <= 0)
+                        return r;
         }
         r = bitset_copy(&v->status.affinity, &current);
         if (r < 0)
@@ -336,6 +380,12 @@ static int judge_vector(IrqEnforcer *e, Vector *v, const IrqWish *w) {
 static int apply_vector(IrqEnforcer *e, Vector *v, const IrqWish *w) {
         int r;
 
+        v->yielded = e->any_yielded &&
+                     undo_find_yield_irq(e->undo, &(UndoIrq){ .irq = v->status.irq,
+                                                              .device = v->status.pci,
+                                                              .name = v->status.name });
+        if (v->yielded)
+                return look_at_yielded(e, v);
         if (v->status.state == IRQ_FIXED) {
                 r = irq_affinity(e->root, v->status.irq, &v->status.affinity);
                 if (r >= 0)
@@ -460,6 +510,23 @@ bool irq_is_waiting(const IrqWishes *wishes, const Vector *v) {
         return v->noted && wishes && strv_contains(wishes->waiting, strempty(v->status.job));
 }
 
+/* What is wished no more is nobody's, so it cannot be somebody else's either. */
+static void let_go_yielded(IrqEnforcer *e, const IrqWishes *wishes) {
+        size_t n;
+        const UndoEntry *all = undo_entries(e->undo, &n);
+
+        for (size_t i = 0; e->any_yielded && i < n; i++) {
+                const Vector *v = all[i].type == UNDO_YIELD && all[i].irq.device
+                                          ? irq_vector_find(e, all[i].irq.device, all[i].irq.irq)
+                                          : NULL;
+
+                if (all[i].type != UNDO_YIELD || !all[i].irq.device || (v && v->wish) ||
+                    (wishes && strv_contains(wishes->waiting, strempty(all[i].job))))
+                        continue;
+                (void) undo_forget(e->undo, &all[i]);
+        }
+}
+
 /* Put back what is wished no more; vectors of nobody's are dropped from the list. */
 static int let_go(IrqEnforcer *e, const IrqWishes *wishes) {
         size_t n = 0;
@@ -480,6 +547,7 @@ static int let_go(IrqEnforcer *e, const IrqWishes *wishes) {
                         vector_done(v);
         }
         e->n_vectors = n;
+        let_go_yielded(e, wishes);
         return r < 0 ? r : 0;
 }
 
@@ -521,6 +589,10 @@ static int prepare(IrqEnforcer *e, Outcome *o) {
         r = irq_online(e, &e->online);
         if (r < 0)
                 return r;
+        if (e->drift.policy == DRIFT_REPORT)
+                e->drift.acting = false;
+        else
+                drift_pass_begin(&e->drift);
         for (size_t i = 0; i < e->n_vectors; i++) {
                 e->vectors[i].wish = NULL;
                 e->vectors[i].written = false;

@@ -5,7 +5,8 @@
  * vector really goes is known at its next interrupt, until then it is pending, and the next call looks again.
  *
  * A call makes things as wished: what is wished no more is put back. So apply, tick, revert and stop are one function.
- * A mask that is neither ours nor what we found is somebody else's: told, left alone. A vector that the kernel manages
+ * A mask that is neither ours nor what we found is somebody else's: told, and left alone or not by the policy for drift
+ * (enforce-drift.h). A vector that the kernel manages
  * itself is told and not tried again. irqbalance is asked by its socket to leave our vectors alone, never stopped.
  */
 #pragma once
@@ -50,6 +51,8 @@ typedef struct IrqStatus { /* one vector, as the last call found and left it */
         bool spilled; /* no vector was free on the wanted CPUs: it is on others of the node */
         int error;    /* IRQ_FAILED, positive errno */
         char *author; /* IRQ_DRIFT: who it may have been; NULL no idea */
+        DriftAct act; /* what was done about drift by this call; DRIFT_NONE: there was none */
+        Bitset found; /* DRIFT_WRITTEN: where it was */
 } IrqStatus;
 
 typedef struct IrqEnforcer IrqEnforcer;
@@ -57,6 +60,9 @@ typedef struct IrqEnforcer IrqEnforcer;
 int irq_enforcer_new(Undo *undo, const char *root, IrqEnforcer **ret); /* undo is borrowed */
 IrqEnforcer *irq_enforcer_free(IrqEnforcer *e);
 DEFINE_CLEANUP(IrqEnforcer *, irq_enforcer_free);
+
+/* For the calls to come. DRIFT_REPORT, as at first, in all but a tick's: an order leaves alone what is others'. */
+void irq_enforcer_set_drift(IrqEnforcer *e, DriftPolicy policy);
 
 /* wishes NULL: none, all is put back. 0 also when single vectors refused (see the outcome, which the caller ends by
  * outcome_done()); negative errno when nothing could be noted, and what was changed is put back. */

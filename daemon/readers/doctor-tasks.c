@@ -5,31 +5,7 @@
  * lines nor other variables are ever shown.
  */
 #include "daemon/readers/doctor-internal.h"
-
-#include <ctype.h>
-#include <strings.h>
-#include <sys/utsname.h>
-
-#define ENVIRON_MAX (1U << 20)
-#define ANCESTORS_MAX 16
-
-static bool is_off_word(const char *word, size_t n, const char *const *off) {
-        for (; off && *off; off++)
-                if (strlen(*off) == n && strncasecmp(word, *off, n) == 0)
-                        return true;
-        return false;
-}
-
-bool doctor_pin_is_off(const char *value, const char *const *off) {
-        for (const char *p = value; *p;) {
-                size_t n = strcspn(p, ",;");
-
-                if (is_off_word(p, n, off))
-                        return true;
-                p += n + (p[n] != '\0');
-        }
-        return false;
-}
+#include "daemon/readers/pins.h"
 
 /* Union of the CPUs, or the nodes, near a task's devices; empty when no device tells. */
 static int near_devices(const Doctor *d, const Task *t, Bitset *cpus, Bitset *nodes) {
@@ -153,61 +129,21 @@ int doctor_memory_wall(Doctor *d) {
                                   "better preferred on a node than bound to it.");
 }
 
-typedef struct Pin {
-        const char *variable;
-        const char *switched_by; /* another variable that turns it off; NULL: itself */
-        const char *const *off;  /* words that mean it does not pin */
-        const char *who;
-        const char *mend;
-} Pin;
-
-#define OFF(...) ((const char *const[]){ __VA_ARGS__, NULL })
-
-static const Pin pins[] = {
-        /* variable, switch when another, what means off, who reads it, what to do */
-        { "CPU_AFFINITY_CONF", NULL, OFF("0", "mode:0"), "torch_npu", "Unset it, or CPU_AFFINITY_CONF=0" },
-        { "SGLANG_SET_CPU_AFFINITY", NULL, OFF("0", "false", "no"), "SGLang", "SGLANG_SET_CPU_AFFINITY=0" },
-        { "BIND_CPU", NULL, OFF("0"), "MindIE's ATB models", "BIND_CPU=0" },
-        { "OMP_PROC_BIND", NULL, OFF("false"), "OpenMP", "Unset it, or OMP_PROC_BIND=false" },
-        { "OMP_PLACES", "OMP_PROC_BIND", OFF("false"), "OpenMP", "Unset it, or OMP_PROC_BIND=false" },
-        { "GOMP_CPU_AFFINITY", "OMP_PROC_BIND", OFF("false"), "GCC's OpenMP", "Unset it" },
-        { "KMP_AFFINITY", NULL, OFF("disabled", "none"), "LLVM's and Intel's OpenMP", "KMP_AFFINITY=disabled" },
-        { "OMPI_MCA_orte_bound_at_launch", NULL, OFF("0", "false"), "Open MPI's mpirun", "mpirun --bind-to none" },
-        { "OMPI_MCA_hwloc_base_binding_policy", NULL, OFF("none"), "Open MPI",
-          "OMPI_MCA_hwloc_base_binding_policy=none, or mpirun --bind-to none" },
-        { "PRTE_MCA_hwloc_default_binding_policy", NULL, OFF("none"), "Open MPI 5", "mpirun --bind-to none" },
-        { "MV2_CPU_BINDING_POLICY", "MV2_ENABLE_AFFINITY", OFF("0"), "MVAPICH2", "MV2_ENABLE_AFFINITY=0" },
-        { "MV2_CPU_MAPPING", "MV2_ENABLE_AFFINITY", OFF("0"), "MVAPICH2", "MV2_ENABLE_AFFINITY=0" },
-        { "MV2_COMM_WORLD_RANK", "MV2_ENABLE_AFFINITY", OFF("0"), "MVAPICH2 (it pins unless told not to)",
-          "MV2_ENABLE_AFFINITY=0" },
-        { "I_MPI_PIN_DOMAIN", "I_MPI_PIN", OFF("0", "off", "no", "disable"), "Intel MPI", "I_MPI_PIN=0" },
-        { "I_MPI_PIN_PROCESSOR_LIST", "I_MPI_PIN", OFF("0", "off", "no", "disable"), "Intel MPI", "I_MPI_PIN=0" },
-        { "SLURM_CPU_BIND", NULL, OFF("none"), "Slurm", "srun --cpu-bind=none" },
-};
-
 typedef struct Found { /* of one variable */
         Listing pids;
         char value[64];
 } Found;
 
-static bool pins_in(const Pin *pin, const char *block, size_t size, const char **ret_value) {
-        const char *value = proc_environ_get(block, size, pin->variable);
-        const char *switched = pin->switched_by ? proc_environ_get(block, size, pin->switched_by) : value;
-
-        *ret_value = value;
-        return value && *value && !(switched && doctor_pin_is_off(switched, pin->off));
-}
-
 static int look_for_pins(const Doctor *d, const Task *t, Found *found, unsigned *hidden) {
         _cleanup_free_ char *block = NULL;
         size_t size = 0;
-        int r = proc_read_text(d->proc_fd, t->pid, "environ", ENVIRON_MAX, &block, &size);
+        int r = proc_read_text(d->proc_fd, t->pid, "environ", PIN_ENVIRON_MAX, &block, &size);
 
         *hidden += r == -EACCES || r == -EPERM;
-        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(pins); i++) {
+        for (size_t i = 0; r >= 0 && i < pins_n; i++) {
                 const char *value;
 
-                if (!pins_in(&pins[i], block, size, &value))
+                if (!pin_is_set(&pins[i], block, size, &value))
                         continue;
                 if (found[i].pids.n == 0)
                         (void) snprintf(found[i].value, sizeof(found[i].value), "%s", value);
@@ -217,13 +153,13 @@ static int look_for_pins(const Doctor *d, const Task *t, Found *found, unsigned 
 }
 
 int doctor_pins(Doctor *d) {
-        _cleanup_free_ Found *found = calloc(ELEMENTSOF(pins), sizeof(*found));
+        _cleanup_free_ Found *found = calloc(pins_n, sizeof(*found));
         unsigned hidden = 0, n = 0;
         int r = found ? 0 : -ENOMEM;
 
         for (size_t i = 0; r >= 0 && i < d->snapshot->n_tasks; i++)
                 r = look_for_pins(d, &d->snapshot->tasks[i], found, &hidden);
-        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(pins); i++) {
+        for (size_t i = 0; r >= 0 && i < pins_n; i++) {
                 if (found[i].pids.n == 0)
                         continue;
                 n++;
@@ -243,59 +179,11 @@ int doctor_pins(Doctor *d) {
         return r;
 }
 
-int doctor_parse_binding_switch(const char *cmdline) {
-        const char *p = cmdline;
-        int r = -ENOENT;
-
-        while ((p = strstr(p, "enable_cpu_binding"))) {
-                p += strlen("enable_cpu_binding");
-                p += strspn(p, "\"'\\:= \t");
-                if (strncasecmp(p, "false", 5) == 0 || *p == '0')
-                        r = 0;
-                else if (strncasecmp(p, "true", 4) == 0 || *p == '1')
-                        r = 1;
-        }
-        return r;
-}
-
-/* Workers rename themselves, so the server above them tells: is this vLLM, and what does the switch say there? */
-static bool is_vllm(const Doctor *d, const Task *t, int *ret_switch) {
-        pid_t pid = t->pid;
-        bool vllm = false;
-
-        *ret_switch = -ENOENT;
-        for (unsigned i = 0; i < ANCESTORS_MAX && pid > 1; i++) {
-                _cleanup_free_ char *cmdline = NULL;
-                ProcStat s;
-                int r;
-
-                if (proc_read_cmdline(d->proc_fd, pid, &cmdline) >= 0) {
-                        vllm = vllm || strcasestr(cmdline, "vllm");
-                        r = doctor_parse_binding_switch(cmdline);
-                        if (*ret_switch == -ENOENT)
-                                *ret_switch = r;
-                }
-                if (proc_read_stat(d->proc_fd, pid, &s) < 0)
-                        break;
-                pid = s.parent;
-        }
-        return vllm;
-}
-
 static bool on_ascend(const Doctor *d, const Task *t) {
         for (size_t i = 0; i < t->n_devices; i++)
                 if (streq(strempty(d->snapshot->devices[t->devices[i]].kind), "ascend"))
                         return true;
         return false;
-}
-
-static bool arch_is_x86(const Doctor *d) {
-        _cleanup_free_ char *arch = NULL;
-        struct utsname u;
-
-        if (doctor_line(d, "/proc/sys/kernel/arch", &arch) >= 0) /* since 6.1 */
-                return streq(arch, "x86_64");
-        return doctor_is_live(d) && uname(&u) == 0 && streq(u.machine, "x86_64");
 }
 
 int doctor_vllm(Doctor *d) {
@@ -306,7 +194,7 @@ int doctor_vllm(Doctor *d) {
                 const Task *t = &d->snapshot->tasks[i];
                 int s;
 
-                if (!on_ascend(d, t) || !is_vllm(d, t, &s))
+                if (!on_ascend(d, t) || !pin_is_vllm(d->proc_fd, t->pid, &s))
                         continue;
                 if (s == 0) {
                         off++;
@@ -319,7 +207,7 @@ int doctor_vllm(Doctor *d) {
                 return off > 0 ? doctor_say(d, DOCTOR_OK, "%u vLLM worker%s on Ascend: their own binding is off.", off,
                                             plural(off))
                                : doctor_say(d, DOCTOR_OK, "No vLLM worker holds an Ascend device.");
-        if (arch_is_x86(d))
+        if (pin_arch_is_x86(d->params->root))
                 return doctor_say(d, DOCTOR_OK, "%u vLLM worker%s on Ascend: on x86 they do not bind themselves.",
                                   binding.n, plural(binding.n));
         return doctor_say(d, DOCTOR_WARNING,

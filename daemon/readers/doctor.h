@@ -57,6 +57,4 @@ void doctor_report_done(DoctorReport *r);
 DoctorLevel doctor_worst(const DoctorReport *r);
 
 /* Pure parts, for tests. */
-bool doctor_pin_is_off(const char *value, const char *const *off); /* a comma-separated word of value is one of off */
 int doctor_parse_irqbalance_setup(const char *text, Bitset *ret_irqs); /* answer to "setup": banned interrupts */
-int doctor_parse_binding_switch(const char *cmdline); /* vllm-ascend's enable_cpu_binding: 1, 0, -ENOENT not named */

@@ -13,6 +13,7 @@
 
 #include "common/text.h"
 #include "daemon/readers/doctor.h"
+#include "daemon/readers/pins.h"
 #include "daemon/readers/tasks.h"
 #include "tests/unit/recorded-host.h"
 
@@ -492,17 +493,17 @@ static void test_irqbalance_setup(void **state) {
 static void test_words(void **state) {
         static const char *const off[] = { "0", "none", NULL };
 
-        assert_true(doctor_pin_is_off("0", off));
-        assert_true(doctor_pin_is_off("quiet,NONE", off));
-        assert_true(doctor_pin_is_off("0,npu0:0-3", off));
-        assert_false(doctor_pin_is_off("1,npu0:0-0", off));
-        assert_false(doctor_pin_is_off("", off));
-        assert_int_equal(doctor_parse_binding_switch("vllm serve /m"), -ENOENT);
-        assert_int_equal(doctor_parse_binding_switch("--additional-config {\"enable_cpu_binding\": false}"), 0);
-        assert_int_equal(doctor_parse_binding_switch("--additional-config={\"enable_cpu_binding\":true,\"a\":false}"),
+        assert_true(pin_is_off("0", off));
+        assert_true(pin_is_off("quiet,NONE", off));
+        assert_true(pin_is_off("0,npu0:0-3", off));
+        assert_false(pin_is_off("1,npu0:0-0", off));
+        assert_false(pin_is_off("", off));
+        assert_int_equal(pin_parse_binding_switch("vllm serve /m"), -ENOENT);
+        assert_int_equal(pin_parse_binding_switch("--additional-config {\"enable_cpu_binding\": false}"), 0);
+        assert_int_equal(pin_parse_binding_switch("--additional-config={\"enable_cpu_binding\":true,\"a\":false}"),
                          1);
-        assert_int_equal(doctor_parse_binding_switch("--additional-config.enable_cpu_binding=False"), 0);
-        assert_int_equal(doctor_parse_binding_switch("enable_cpu_binding"), -ENOENT);
+        assert_int_equal(pin_parse_binding_switch("--additional-config.enable_cpu_binding=False"), 0);
+        assert_int_equal(pin_parse_binding_switch("enable_cpu_binding"), -ENOENT);
 }
 
 int main(void) {
