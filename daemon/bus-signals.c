@@ -60,22 +60,18 @@ static void on_applied(void *userdata, const char *job, const Plan *p, const Out
         (void) sd_bus_emit_signal(b->bus, BUS_PATH, BUS_INTERFACE, "PlanApplied", "sbu", job, written > 0, written);
 }
 
-static void on_drift(void *userdata, const Change *c) {
-        _cleanup_free_ char *expected = NULL, *found = NULL;
+static void on_drift(void *userdata, const Drift *d) {
         Bus *b = userdata;
 
-        if (bitset_format(&c->wanted, &expected) < 0 ||
-            bitset_format(bitset_isempty(&c->got) ? &c->old : &c->got, &found) < 0)
-                return;
-        (void) sd_bus_emit_signal(b->bus, BUS_PATH, BUS_INTERFACE, "Drift", "uuss", (uint32_t) c->process.pid,
-                                  c->irq.device ? c->irq.irq : (uint32_t) c->tid, expected, found);
+        (void) sd_bus_emit_signal(b->bus, BUS_PATH, BUS_INTERFACE, "Drift", "uussss", (uint32_t) d->process.pid,
+                                  d->device ? d->irq : (uint32_t) d->tid, d->expected, d->found, strempty(d->author),
+                                  drift_act_names[d->act]);
 }
 
-static void on_fault(void *userdata, const Device *d) {
+static void on_fault(void *userdata, const char *device, const char *health) {
         Bus *b = userdata;
 
-        (void) sd_bus_emit_signal(b->bus, BUS_PATH, BUS_INTERFACE, "DeviceFault", "ss", d->name,
-                                  health_names[d->health]);
+        (void) sd_bus_emit_signal(b->bus, BUS_PATH, BUS_INTERFACE, "DeviceFault", "ss", device, health);
 }
 
 int bus_observe(Bus *b) {

@@ -15,6 +15,9 @@ void collector_set_config(Collector *c, const Config *config);
 /* Are the devices that a configuration describes possible on this machine? */
 int collector_check(const Collector *c, const Config *config, char **ret_message);
 int collector_reload_machine(Collector *c, char **ret_message);
+/* 1: it is another machine than at the last look, with a sentence for each thing that changed; 0. Reads no topology. */
+int collector_watch(Collector *c, char ***messages);
+const Bitset *collector_online(const Collector *c); /* CPUs, at that look */
 const Topology *collector_topology(const Collector *c);
 const Cgroups *collector_cgroups(const Collector *c);
 /* XML of the machine as it was last read, for a record; the collector's. */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parts of enforcement: enforce.c applies, enforce-revert.c puts back, enforce-group.c moves processes of ours into
- * groups of ours, enforce-util.c says who a process is, what its cpuset allows and what became of a change.
+ * groups of ours, enforce-roles.c splits a rank's pool between its threads, enforce-util.c says who a process is, what
+ * its cpuset allows and what became of a change.
  */
 #pragma once
 
 #include "daemon/enforce.h"
+#include "daemon/readers/role-threads.h"
 
 #define THREAD_PASSES_MAX 16U
 
@@ -13,15 +15,30 @@ typedef struct Transaction { /* begun with its first note, so that nothing is wr
         Undo *undo;
         char *job;
         uint64_t id;
+        uint64_t opened; /* as start times of threads are told: ticks since boot */
         bool open, begun;
 } Transaction;
+
+typedef struct RolePlace { /* of one rank: how its pool was split last */
+        Process process;
+        Bitset within; /* the pool, as far as the cpuset allowed it */
+        RoleSplit split;
+} RolePlace;
 
 struct Enforcer {
         Undo *undo;
         const Cgroups *cgroups;
         Bitset possible; /* every CPU the kernel may ever have: a mask that follows the cpuset */
         Bitset online;   /* read at the start of each operation */
+        const Roles *roles; /* NULL: no splits */
+        const Topology *topology;
+        RolePlace **places;
+        size_t n_places;
         Transaction transaction;
+        DriftBook drift;
+        Process yielded; /* by the rank that is being applied, or the last one that was */
+        struct CpusetSeen *cpusets; /* processes, and where they were */
+        size_t n_cpusets, cpusets_allocated;
 };
 
 /* A process that was the one meant when it was opened, and whose pid cannot pass to another unnoticed. */
@@ -65,17 +82,25 @@ void threads_done(Threads *t);
 typedef struct Allowed { /* what the cgroup of a process allows, online CPUs only */
         Bitset cpus;
         char *group;
+        uint64_t cpuset; /* inode of the directory that says so; 0: there is none */
+        bool replaced;   /* … and it was another one at the last look */
 } Allowed;
 
 int allowed_read(const Enforcer *e, pid_t pid, Allowed *ret);
 void allowed_done(Allowed *a);
 int online_read(Enforcer *e);
 
+/* enforce-cpuset.c */
+typedef struct CpusetSeen CpusetSeen;
+bool cpuset_replaced(Enforcer *e, Process p, uint64_t cpuset); /* since it was asked last; notes it */
+void cpusets_forget(Enforcer *e);
+
 /* Is `current` what the kernel makes of `wrote` under this cpuset? */
 bool mask_stands(const Bitset *current, const Bitset *wrote, const Bitset *allowed);
 /* … of what we wrote there, or are just writing? */
 bool mask_is_written(const UndoEntry *e, const Bitset *current, const Bitset *allowed);
-/* … or the whole of a cpuset that has changed since: kernels before 6.2 give that to each thread in it. */
+/* … or the whole of a cpuset that has changed since: kernels before 6.2 give that to each thread in it; or what was left
+ * of it by the cpuset of then, which is wider now: those kernels, and each for CPUs that were offline, do not give it back. */
 bool mask_is_ours(const UndoEntry *e, const Bitset *current, const Bitset *allowed);
 /* Writes and reads back: CHANGE_DONE, _NARROWED, _GONE or _REFUSED (*ret_error). */
 ChangeResult mask_write(pid_t tid, const Bitset *wanted, Bitset *got, int *ret_error);
@@ -95,6 +120,45 @@ int transaction_begin(Transaction *t);
 int transaction_end(Enforcer *e, int r, Outcome *o);
 /* Undoes what the transaction did so far; `error` is why. Returns error. */
 int transaction_rollback(Enforcer *e, int error, Outcome *o);
+
+/* enforce-roles.c */
+/* Splits the task's pool between the threads of its process and of these children. -ESRCH: the process is gone. */
+int role_place(Enforcer *e, const PlanTask *task, const Process *children, size_t n_children, const Bitset *allowed,
+               RoleThreads *ret_threads, const RolePlace **ret);
+/* What a thread of the task's process, or of one of its children, gets; NULL: not known before the next split. */
+const Bitset *role_place_cpus(const Enforcer *e, const RolePlace *p, const RoleThreads *threads, const PlanTask *task,
+                              Process process, const Thread *t);
+void role_places_sweep(Enforcer *e); /* forgets processes that have ended */
+void role_places_clear(Enforcer *e);
+
+typedef struct Bearer { /* a thread with an entry in the journal */
+        pid_t tid;
+        uint64_t start;
+} Bearer;
+
+typedef struct Bearers { /* of the masks that we wrote in a process and in its parent: one thread for each */
+        Undo *undo;
+        Process process, parent; /* parent: the process itself, where it is no child */
+        Bearer *threads;
+        size_t n;
+        bool read;
+} Bearers;
+
+/* The entry that a thread without one has its mask from (its process's main thread's, when that fits); NULL: none, the
+ * mask is its own. What this transaction writes, only threads can have that were born since it was opened. */
+int bearers_find(Bearers *b, const Transaction *t, const Thread *thread, const Bitset *current, const Bitset *allowed,
+                 const UndoEntry **ret);
+int bearers_add(Bearers *b, pid_t tid, uint64_t start); /* its entry has just been made, or changed */
+void bearers_done(Bearers *b);
+
+/* enforce-drift.c: what is done about a change of somebody else's */
+/* A thread of this rank. DRIFT_WRITTEN: the caller writes; DRIFT_YIELDED: the entry is forgotten. */
+int drift_thread(Enforcer *e, const char *job, Process rank, const UndoEntry *entry, DriftAct *ret);
+bool drift_is_yielded(const Enforcer *e, Process rank); /* just now: nothing more of it is to be written */
+/* The CPUs of a group are not those wanted. 1: write them, whether that was our doing or is told as drift; 0: leave it. */
+int drift_group(Enforcer *e, const UndoEntry *entry, Process p, const char *path, const Bitset *now,
+                const Bitset *wanted, Outcome *o);
+int drift_yield(Enforcer *e, const char *job, Process rank);
 
 /* enforce-group.c */
 bool group_movable(const Enforcer *e, const Task *task);

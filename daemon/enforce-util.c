@@ -6,8 +6,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "common/clock.h"
 #include "common/fileio.h"
 #include "daemon/enforce-internal.h"
 #include "daemon/readers/process.h"
@@ -161,12 +163,14 @@ int online_read(Enforcer *e) {
 int allowed_read(const Enforcer *e, pid_t pid, Allowed *ret) {
         CgroupInfo info = {};
         Allowed a = {};
+        struct stat st;
         int r;
 
         r = cgroup_of_pid(e->cgroups, "", pid, &info);
         if (r < 0)
                 return r == -ENOENT ? -ESRCH : r;
         a.group = TAKE_PTR(info.path);
+        a.cpuset = info.cpuset_directory && stat(info.cpuset_directory, &st) == 0 ? st.st_ino : 0;
         r = bitset_copy(&a.cpus, bitset_isempty(&info.cpus) ? &e->online : &info.cpus);
         if (r >= 0 && bitset_intersects(&a.cpus, &e->online))
                 bitset_and(&a.cpus, &e->online);
@@ -211,7 +215,9 @@ bool mask_is_written(const UndoEntry *e, const Bitset *current, const Bitset *al
 bool mask_is_ours(const UndoEntry *e, const Bitset *current, const Bitset *allowed) {
         if (mask_is_written(e, current, allowed))
                 return true;
-        return !bitset_isempty(&e->cpuset) && !bitset_equal(&e->cpuset, allowed) && bitset_equal(current, allowed);
+        if (bitset_isempty(&e->cpuset) || bitset_equal(&e->cpuset, allowed))
+                return false;
+        return bitset_equal(current, allowed) || mask_stands(current, &e->new, &e->cpuset);
 }
 
 ChangeResult mask_write(pid_t tid, const Bitset *wanted, Bitset *got, int *ret_error) {
@@ -253,6 +259,9 @@ Enforcer *enforcer_free(Enforcer *e) {
         bitset_done(&e->possible);
         bitset_done(&e->online);
         transaction_done(&e->transaction);
+        cpusets_forget(e);
+        role_places_clear(e);
+        drift_book_done(&e->drift);
         free(e);
         return NULL;
 }
@@ -271,12 +280,15 @@ int enforce_begin(Enforcer *e, const char *job, uint64_t *ret_id) {
         if (t->open)
                 return -EBUSY;
         *t = (Transaction){ .undo = e->undo, .job = strdup(strempty(job)), .id = undo_next_id(e->undo), .open = true };
+        t->opened = clock_usec(CLOCK_BOOTTIME) * (uint64_t) sysconf(_SC_CLK_TCK) / USEC_PER_SEC;
         if (!t->job) {
                 transaction_done(t);
                 return -ENOMEM;
         }
         if (ret_id)
                 *ret_id = t->id;
+        e->drift.acting = false;
+        e->yielded = (Process){};
         return 0;
 }
 

@@ -5,8 +5,8 @@
  * to leave the others. When the journal cannot be written nothing more is changed and what this transaction changed is put
  * back.
  *
- * A thread without an entry whose mask is what we wrote for its process (for a child: its parent) was born since and
- * inherited it; what it gets back one day is its process's old mask, not the inherited one.
+ * A thread without an entry whose mask is one that we wrote in its process (for a child: in its parent) was born since and
+ * inherited it; what it gets back one day is the old mask of that thread, not the inherited one.
  */
 #include "daemon/enforce.h"
 
@@ -22,9 +22,14 @@ typedef struct Pass { /* over the threads of one process */
         Outcome *o;
         const char *job;
         const char *name; /* for sentences */
-        const Bitset *wanted;
-        Process heir; /* whose main thread's entry stands for threads born since */
+        const PlanTask *task;
+        const Bitset *wanted; /* by the thread at hand; else the task's pool */
+        const RolePlace *place; /* NULL: every thread gets the pool */
+        RoleThreads threads;
+        bool left; /* one thread per core is not possible: nothing is written */
+        Process heir; /* the task's process, of whose threads children inherit */
         Identity identity;
+        Bearers bearers;
         Allowed allowed;
         bool regrouped; /* its group's CPUs have just been changed: masks are what the kernel made of that */
         bool only_note;
@@ -39,7 +44,8 @@ static Judgement judge(const Pass *p, const UndoEntry *entry, const Bitset *curr
                 return JUDGE_WRITE;
         if (!entry)
                 return bitset_equal(current, p->wanted) ? JUDGE_SAME : JUDGE_WRITE;
-        ours = mask_is_ours(entry, current, &p->allowed.cpus);
+        ours = mask_is_ours(entry, current, &p->allowed.cpus) ||
+               (p->allowed.replaced && bitset_equal(current, &p->allowed.cpus));
         if (ours)
                 return bitset_equal(&entry->new, p->wanted) && mask_stands(current, p->wanted, &p->allowed.cpus)
                                ? JUDGE_SAME
@@ -48,16 +54,8 @@ static Judgement judge(const Pass *p, const UndoEntry *entry, const Bitset *curr
 }
 
 /* The entry that a thread without one has its mask from; NULL: it is its own. */
-static const UndoEntry *inherited(const Pass *p, const Bitset *current) {
-        const Process from[] = { p->identity.process, p->heir };
-
-        for (size_t i = 0; i < ELEMENTSOF(from); i++) {
-                const UndoEntry *e = undo_find_tid(p->e->undo, from[i].pid, from[i].start_time);
-
-                if (e && mask_is_written(e, current, &p->allowed.cpus))
-                        return e;
-        }
-        return NULL;
+static int inherited(Pass *p, const Thread *t, const Bitset *current, const UndoEntry **ret) {
+        return bearers_find(&p->bearers, p->t, t, current, &p->allowed.cpus, ret);
 }
 
 static int note_inherited(Pass *p, const Thread *t, const UndoEntry *from, const UndoEntry **ret) {
@@ -69,24 +67,30 @@ static int note_inherited(Pass *p, const Thread *t, const UndoEntry *from, const
         return 0;
 }
 
+/* What goes back to `old` one day is to be p->wanted. */
+static int note_wanted(Pass *p, const Thread *t, const Bitset *old, bool all) {
+        int r = undo_note_affinity(p->e->undo, p->t->id, p->job, p->identity.process, t->tid, t->start, old, p->wanted,
+                                   all, &p->allowed.cpus, &p->task->cpus);
+
+        return r < 0 ? r : bearers_add(&p->bearers, t->tid, t->start);
+}
+
 static int note(Pass *p, const Thread *t, const UndoEntry *entry, const Bitset *current) {
-        const UndoEntry *from;
+        const UndoEntry *from = entry;
         int r = transaction_begin(p->t);
 
+        if (r >= 0 && !entry)
+                r = inherited(p, t, current, &from);
+        if (r >= 0 && !entry && from) {
+                r = note_inherited(p, t, from, &entry);
+                from = entry;
+                if (r >= 0 && !entry)
+                        r = inherited(p, t, current, &from); /* entries may have moved */
+        }
         if (r < 0)
                 return r;
-        from = entry ? entry : inherited(p, current);
-        if (!entry && from) {
-                r = note_inherited(p, t, from, &entry);
-                if (r < 0)
-                        return r;
-                from = entry ? entry : inherited(p, current); /* entries may have moved */
-        }
-        if (from)
-                return undo_note_affinity(p->e->undo, p->t->id, p->job, p->identity.process, t->tid, t->start,
-                                          &from->old, p->wanted, from->all, &p->allowed.cpus);
-        return undo_note_affinity(p->e->undo, p->t->id, p->job, p->identity.process, t->tid, t->start, current,
-                                  p->wanted, bitset_equal(current, &p->allowed.cpus), &p->allowed.cpus);
+        return from ? note_wanted(p, t, &from->old, from->all)
+                    : note_wanted(p, t, current, bitset_equal(current, &p->allowed.cpus));
 }
 
 /* The change was not made: the journal must not say it was. */
@@ -98,7 +102,7 @@ static int unnote(Pass *p, const Thread *t) {
                 return 0;
         }
         return undo_note_affinity(p->e->undo, p->t->id, p->job, p->identity.process, t->tid, t->start, &entry->old,
-                                  &entry->before, entry->all, &p->allowed.cpus);
+                                  &entry->before, entry->all, &p->allowed.cpus, &entry->before_pool);
 }
 
 /* It cannot be read: left as it is. Not one that is to be moved, whose masks must be known first. */
@@ -129,16 +133,24 @@ static int write_thread(Pass *p, const Thread *t, const UndoEntry *entry, const 
         return outcome_add(p->o, result, p->job, p->identity.process, t, current, p->wanted, &got, error);
 }
 
-/* Nothing to write, but the cpuset is another one: the journal must know, to tell its next change from a taskset. */
+static bool is_part_of(const UndoEntry *entry, const Bitset *pool) {
+        return bitset_equal(bitset_isempty(&entry->pool) ? &entry->new : &entry->pool, pool);
+}
+
+/* Nothing to write, but the cpuset is another one: the journal must know, to tell its next change from a taskset. Or the
+ * pool is, of which the thread has the same part as before. */
 static int renote(Pass *p, const Thread *t, const UndoEntry *entry) {
+        bool ours = bitset_equal(&entry->new, p->wanted);
         int r;
 
-        if (p->only_note || bitset_equal(&entry->cpuset, &p->allowed.cpus))
+        if (p->only_note ||
+            (bitset_equal(&entry->cpuset, &p->allowed.cpus) && (!ours || is_part_of(entry, &p->task->cpus))))
                 return 0;
         r = transaction_begin(p->t);
         return r < 0 ? r
                      : undo_note_affinity(p->e->undo, p->t->id, p->job, p->identity.process, t->tid, t->start,
-                                          &entry->old, &entry->new, entry->all, &p->allowed.cpus);
+                                          &entry->old, &entry->new, entry->all, &p->allowed.cpus,
+                                          ours ? &p->task->cpus : &entry->pool);
 }
 
 /* Known without asking, and without a note each tick. */
@@ -151,10 +163,25 @@ static bool excluded(const Pass *p, const Bitset *current) {
 static int claim(Pass *p, const Thread *t, const Bitset *current) {
         uint64_t age = clock_usec(CLOCK_BOOTTIME) / USEC_PER_SEC;
         long ticks = sysconf(_SC_CLK_TCK);
+        const UndoEntry *from = NULL;
+        int r = 0;
 
-        if (ticks > 0 && t->start / (uint64_t) ticks + 1 >= age && inherited(p, current))
-                return 0;
-        return note(p, t, NULL, current);
+        if (ticks > 0 && t->start / (uint64_t) ticks + 1 >= age)
+                r = inherited(p, t, current, &from);
+        return r < 0 || from ? r : note(p, t, NULL, current);
+}
+
+/* 1: it is to be written again. */
+static int drifted(Pass *p, const Thread *t, const UndoEntry *entry, const Bitset *current) {
+        DriftAct act;
+        int r = outcome_add(p->o, CHANGE_DRIFT, p->job, p->identity.process, t, &entry->new, p->wanted, current, 0);
+
+        if (r >= 0)
+                r = drift_thread(p->e, p->job, p->heir, entry, &act);
+        if (r < 0)
+                return r;
+        p->o->changes[p->o->n_changes - 1].act = act;
+        return act == DRIFT_WRITTEN;
 }
 
 static int apply_thread(Pass *p, pid_t tid) {
@@ -171,11 +198,18 @@ static int apply_thread(Pass *p, pid_t tid) {
                 return 0;
         if (r < 0)
                 return leave(p, p->identity.process, &t, r);
+        p->wanted = p->place ? role_place_cpus(p->e, p->place, &p->threads, p->task, p->identity.process, &t)
+                             : &p->task->cpus;
+        if (!p->wanted) /* born since the pool was split: the next pass deals it a CPU */
+                return 0;
         entry = undo_find_tid(p->e->undo, tid, t.start);
         judgement = judge(p, entry, &current);
-        if (judgement == JUDGE_DRIFT)
-                return outcome_add(p->o, CHANGE_DRIFT, p->job, p->identity.process, &t, &entry->new, p->wanted,
-                                   &current, 0);
+        if (judgement == JUDGE_DRIFT) {
+                r = drifted(p, &t, entry, &current);
+                if (r <= 0)
+                        return r;
+        } else if (drift_is_yielded(p->e, p->heir))
+                return 0;
         if (!p->only_note && excluded(p, &current)) {
                 r = entry ? renote(p, &t, entry) : 0;
                 return r < 0 ? r
@@ -235,9 +269,12 @@ static int apply_threads(Pass *p) {
         return 0;
 }
 
-static void pass_done(Pass *p) {
+/* After one process; those of the task follow. */
+static void pass_close(Pass *p) {
         identity_done(&p->identity);
         allowed_done(&p->allowed);
+        bearers_done(&p->bearers);
+        p->wanted = &p->task->cpus;
 }
 
 /* 1 opened, 0 gone or left (and counted) */
@@ -248,23 +285,47 @@ static int pass_open(Pass *p, Process process) {
                 r = allowed_read(p->e, process.pid, &p->allowed);
                 if (r < 0)
                         identity_done(&p->identity);
+                else
+                        p->allowed.replaced = cpuset_replaced(p->e, process, p->allowed.cpuset);
         }
         if (r == -ESRCH)
                 return outcome_add(p->o, CHANGE_GONE, p->job, process, NULL, NULL, p->wanted, NULL, ESRCH);
         return r < 0 ? leave(p, process, NULL, r) : 1;
 }
 
-static int apply_process(Pass *p, Process process) {
+/* Of the task's own process, which comes first. 1 split, or nothing is to be; 0 nothing can be written. */
+static int split_pool(Pass *p, const Process *children, size_t n_children) {
+        int r;
+
+        if (!p->e->roles || p->only_note)
+                return 1;
+        r = role_place(p->e, p->task, children, n_children, &p->allowed.cpus, &p->threads, &p->place);
+        if (r == -ESRCH)
+                return 0;
+        if (r < 0)
+                return leave(p, p->task->process, NULL, r);
+        if (!p->place->split.refused)
+                return 1;
+        p->left = true;
+        r = strv_extendf(&p->o->messages, "%s: pid %d is left as it is: %s", p->name, p->task->process.pid,
+                         p->place->split.messages[strv_length(p->place->split.messages) - 1]);
+        return r < 0 ? r : 0;
+}
+
+static int apply_process(Pass *p, Process process, const Process *children, size_t n_children) {
         size_t first = p->o->n_changes;
         int r;
 
         p->identity = (Identity){ .pidfd = -1, .proc_fd = -1 };
+        p->bearers = (Bearers){ .undo = p->e->undo, .process = process, .parent = p->heir };
         r = pass_open(p, process);
+        if (r > 0 && process.pid == p->heir.pid)
+                r = split_pool(p, children, n_children);
         if (r > 0)
                 r = apply_threads(p);
         if (r >= 0)
                 r = outcome_say(p->o, first, p->name, &p->allowed);
-        pass_done(p);
+        pass_close(p);
         return r;
 }
 
@@ -276,23 +337,44 @@ static bool planned(const Plan *plan, Process child) {
         return false;
 }
 
+static int own_children(const Plan *plan, const PlanTask *task, Process **ret, size_t *ret_n) {
+        Process *children = calloc(task->n_children + 1, sizeof(*children));
+        size_t n = 0;
+
+        if (!children)
+                return -ENOMEM;
+        for (size_t i = 0; i < task->n_children; i++)
+                if (!planned(plan, task->children[i]))
+                        children[n++] = task->children[i];
+        *ret = children;
+        *ret_n = n;
+        return 0;
+}
+
 static int apply_task(Enforcer *e, Transaction *t, const Plan *plan, const PlanTask *task, Outcome *o) {
+        _cleanup_free_ Process *children = NULL;
         Pass p = { .e = e,
                    .t = t,
                    .o = o,
                    .job = task->job,
                    .name = task->name,
+                   .task = task,
                    .wanted = &task->cpus,
                    .heir = task->process };
-        int r = group_set_cpus(e, t, task->process, &task->cpus, o);
+        size_t n = 0;
+        int r;
+
+        r = group_set_cpus(e, t, task->process, &task->cpus, o);
 
         if (r < 0)
                 return r;
         p.regrouped = r > 0;
-        r = apply_process(&p, task->process);
-        for (size_t i = 0; r >= 0 && i < task->n_children; i++)
-                if (!planned(plan, task->children[i]))
-                        r = apply_process(&p, task->children[i]);
+        r = own_children(plan, task, &children, &n);
+        if (r >= 0)
+                r = apply_process(&p, task->process, children, n);
+        for (size_t i = 0; r >= 0 && !p.left && i < n; i++)
+                r = apply_process(&p, children[i], NULL, 0);
+        role_threads_done(&p.threads);
         return r;
 }
 
@@ -302,7 +384,7 @@ static int apply_tasks(Enforcer *e, const Plan *plan, const char *job, Outcome *
         for (size_t i = 0; r >= 0 && i < plan->n_tasks; i++) {
                 const PlanTask *task = &plan->tasks[i];
 
-                if (task->process.pid <= 0 || bitset_isempty(&task->cpus) ||
+                if (task->process.pid <= 0 || bitset_isempty(&task->cpus) || task->fixed ||
                     (job && (!task->job || !streq(task->job, job))))
                         continue;
                 r = apply_task(e, &e->transaction, plan, task, o);
@@ -318,6 +400,8 @@ int enforce_apply(Enforcer *e, const Plan *plan, const char *job, Outcome *ret) 
         r = own ? enforce_begin(e, job, NULL) : 0;
         if (r < 0)
                 return r;
+        if (own)
+                drift_pass_begin(&e->drift);
         r = apply_tasks(e, plan, job, ret);
         return own ? transaction_end(e, r, ret) : r;
 }
@@ -326,14 +410,19 @@ int enforce_apply(Enforcer *e, const Plan *plan, const char *job, Outcome *ret) 
 static int adopt(Enforcer *e, Transaction *t, const char *job, const Task *task, const PlanTask *plan, char **ret_group,
                  Outcome *o) {
         Process process = { task->pid, task->start_time };
-        Pass p = {
-                .e = e, .t = t, .o = o, .job = job, .name = strempty(plan->name), .wanted = &plan->cpus, .heir = process
-        };
+        Pass p = { .e = e,
+                   .t = t,
+                   .o = o,
+                   .job = job,
+                   .name = strempty(plan->name),
+                   .task = plan,
+                   .wanted = &plan->cpus,
+                   .heir = process };
         int r;
 
         if (group_movable(e, task)) {
                 p.only_note = true;
-                r = apply_process(&p, process);
+                r = apply_process(&p, process, NULL, 0);
                 if (r >= 0)
                         r = group_enter(e, t, job, process, &plan->cpus, ret_group, o);
                 if (r < 0 && r != -EUCLEAN)
@@ -341,7 +430,9 @@ static int adopt(Enforcer *e, Transaction *t, const char *job, const Task *task,
                 p.only_note = false;
                 p.regrouped = true;
         }
-        return apply_process(&p, process);
+        r = apply_process(&p, process, NULL, 0);
+        role_threads_done(&p.threads);
+        return r;
 }
 
 int enforce_adopt(Enforcer *e, const char *job, const Task *task, const PlanTask *plan, char **ret_group,

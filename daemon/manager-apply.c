@@ -290,7 +290,8 @@ void manager_solved(void *userdata, Solve *solve) {
 
         if (!q)
                 return;
-        if (was_overtaken(q)) { /* a job it was solved with was reverted meanwhile: solve again without it */
+        /* A job it was solved with was reverted meanwhile, or CPUs went: solve again without them. */
+        if (was_overtaken(q) || (manager_machine_moved(m) && q->n_again++ < SOLVE_AGAIN_MAX)) {
                 q->next = m->queue;
                 m->queue = q;
                 m->n_queued++;
@@ -298,6 +299,7 @@ void manager_solved(void *userdata, Solve *solve) {
                 manager_kick(m);
                 return;
         }
+        manager_trim_plan(m, s->plan);
         r = request_conclude(m, q, s, &json, &message);
         s = solve_free(s); /* before a new look: it borrows the topology */
         if (q->kind != REQUEST_PLAN)

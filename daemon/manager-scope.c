@@ -5,8 +5,8 @@
  * only, however wide their Match= is. So what one scope is planned for does not depend on another's jobs, but for what
  * those with authority have taken.
  *
- * A scope's signature is which process fills which of its ranks: when it is another one than was planned for, the tick
- * plans again.
+ * A scope's signature is what it was planned for: the machine in a line, and which process fills which of its ranks,
+ * with what its cpuset allows, in a line each. When it is another one, the tick plans again.
  */
 #include <errno.h>
 
@@ -42,29 +42,49 @@ static const Job *rank_of(const Task *t, AppliedJob *const *jobs, size_t n, uid_
         return NULL;
 }
 
+/* Names of devices, not how they are: who is bad is told apart. */
+static int write_machine(FILE *f, const Snapshot *s) {
+        const Topology *t = s->topology;
+        _cleanup_free_ char *online = NULL, *allowed = NULL, *isolated = NULL, *nodes = NULL;
+
+        if (bitset_format(&t->online, &online) < 0 || bitset_format(&t->allowed, &allowed) < 0 ||
+            bitset_format(&t->isolated, &isolated) < 0 || bitset_format(&t->allowed_nodes, &nodes) < 0)
+                return -ENOMEM;
+        fprintf(f, "machine %s %s %s %s", online, allowed, isolated, nodes);
+        for (unsigned i = 0; i < t->n_nodes; i++)
+                fprintf(f, " %u:%d", t->nodes[i].os, t->nodes[i].memory > 0);
+        for (size_t i = 0; i < s->n_devices; i++)
+                fprintf(f, " %s=%s@%u", s->devices[i].name, strempty(s->devices[i].pci), s->devices[i].node);
+        fputc('\n', f);
+        return 0;
+}
+
+/* A cpuset that is rewritten or left changes what can be. */
+static int write_rank(FILE *f, const Task *t) {
+        _cleanup_free_ char *allowed = NULL, *fixed = NULL;
+
+        if (bitset_format(&t->allowed_cpus, &allowed) < 0)
+                return -ENOMEM;
+        if (t->fixed && bitset_format(&t->cpus, &fixed) < 0)
+                return -ENOMEM;
+        fprintf(f, "%s %d %" PRIu64 " %s %s\n", t->name, (int) t->pid, t->start_time, allowed, strempty(fixed));
+        return 0;
+}
+
 int scope_signature(const Snapshot *s, AppliedJob *const *jobs, size_t n, uid_t key, char **ret) {
         char *text = NULL;
         size_t size = 0;
         FILE *f;
+        int r;
 
         f = open_memstream(&text, &size);
         if (!f)
                 return -ENOMEM;
-        for (size_t i = 0; i < s->n_tasks; i++) {
-                _cleanup_free_ char *allowed = NULL;
-
-                if (!rank_of(&s->tasks[i], jobs, n, key))
-                        continue;
-                /* A cpuset that is rewritten or left changes what can be; that of our own groups follows the plan. */
-                if (s->tasks[i].owner_kind != OWNER_QSCHED && bitset_format(&s->tasks[i].allowed_cpus, &allowed) < 0) {
-                        (void) fclose(f);
-                        free(text);
-                        return -ENOMEM;
-                }
-                fprintf(f, "%s %d %" PRIu64 " %s\n", s->tasks[i].name, (int) s->tasks[i].pid, s->tasks[i].start_time,
-                        strempty(allowed));
-        }
-        if (fclose(f) != 0) {
+        r = write_machine(f, s);
+        for (size_t i = 0; r >= 0 && i < s->n_tasks; i++)
+                if (rank_of(&s->tasks[i], jobs, n, key))
+                        r = write_rank(f, &s->tasks[i]);
+        if (fclose(f) != 0 || r < 0) {
                 free(text);
                 return -ENOMEM;
         }
@@ -72,11 +92,19 @@ int scope_signature(const Snapshot *s, AppliedJob *const *jobs, size_t n, uid_t 
         return 0;
 }
 
-bool scope_has_unplaced(const Snapshot *s, AppliedJob *const *jobs, size_t n, uid_t key) {
-        for (size_t i = 0; i < s->n_tasks; i++)
-                if (!s->tasks[i].applied && rank_of(&s->tasks[i], jobs, n, key))
+bool scope_has_news(const Scope *scope, const char *signature) {
+        const char *old = scope->signature;
+
+        for (const char *line = signature; old && *line; line += strcspn(line, "\n") + 1) {
+                size_t n = strcspn(line, "\n") + 1;
+                const char *p = old;
+
+                while (*p && strncmp(p, line, n) != 0)
+                        p += strcspn(p, "\n") + 1;
+                if (!*p)
                         return true;
-        return false;
+        }
+        return !old;
 }
 
 void scope_planned(Manager *m, uid_t key, const Snapshot *s, AppliedJob *const *jobs, size_t n) {

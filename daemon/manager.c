@@ -9,6 +9,7 @@
 #include <signal.h>
 
 #include "common/log.h"
+#include "daemon/config-last.h"
 #include "daemon/manager-internal.h"
 
 int manager_observe(Manager *m, const Observer *o) {
@@ -88,20 +89,45 @@ static int extra_fill(Manager *m, AppliedJob *const *jobs, size_t n, const Reque
         return 0;
 }
 
-static void mark_applied(Manager *m, Snapshot *s) {
+/* A rank whose threads have parts of its pool is where it was placed: its CPUs are the pool. */
+static int use_pool(const Manager *m, Task *t) {
+        const UndoEntry *e = undo_find_tid(m->undo, t->pid, t->start_time);
+        _cleanup_(bitset_done) Bitset pool = BITSET_EMPTY;
+        int r;
+
+        if (!e || bitset_isempty(&e->pool))
+                return 0;
+        r = bitset_copy(&pool, &e->pool);
+        if (r >= 0 && !bitset_isempty(&t->allowed_cpus))
+                bitset_and(&pool, &t->allowed_cpus);
+        if (r < 0 || !bitset_subset(&t->cpus, &pool))
+                return r;
+        return bitset_copy(&t->cpus, &pool);
+}
+
+static int mark_applied(Manager *m, Snapshot *s) {
         const UndoEntry *entries;
         size_t n;
+        int r = 0;
 
         entries = undo_entries(m->undo, &n);
-        for (size_t k = 0; k < n; k++) {
+        for (size_t k = 0; k < n && r >= 0; k++) {
                 const Process *p = &entries[k].process;
                 const Task *t = !undo_is_of_process(&entries[k]) || (k > 0 && p->pid == entries[k - 1].process.pid)
                                         ? NULL
                                         : snapshot_task(s, p->pid);
 
-                if (t && t->start_time == p->start_time)
+                if (t && t->start_time == p->start_time) {
                         s->tasks[t - s->tasks].applied = true;
+                        r = use_pool(m, &s->tasks[t - s->tasks]);
+                }
         }
+        return r;
+}
+
+void manager_use_roles(Manager *m) {
+        enforcer_set_roles(m->enforcer, m->config->thread_roles ? &m->config->roles : NULL,
+                           collector_topology(m->collector));
 }
 
 int manager_collect(Manager *m, AppliedJob *const *jobs, size_t n, const Request *q, bool keep_use, Snapshot **ret,
@@ -133,41 +159,14 @@ int manager_collect(Manager *m, AppliedJob *const *jobs, size_t n, const Request
         r = collect(m->collector, &params, &s, ret_message);
         if (r < 0)
                 return r;
-        mark_applied(m, s);
+        r = mark_applied(m, s);
+        if (r < 0) {
+                snapshot_free(s);
+                return r;
+        }
+        manager_mark_fixed(m, s, q);
         *ret = s;
         return 0;
-}
-
-static bool device_bad(const Device *d) {
-        return d->health == HEALTH_ALARM || d->health == HEALTH_CRITICAL;
-}
-
-static void tell_fault(Manager *m, const Device *d) {
-        log_warning("Device %s: health is now %s", d->name, health_names[d->health]);
-        for (size_t k = 0; k < m->n_observers; k++)
-                if (m->observers[k].device_fault)
-                        m->observers[k].device_fault(m->observers[k].userdata, d);
-}
-
-/* Tells of devices that went bad since the last look; 1 when others are bad than then: plans made before are none. */
-static int look_at_health(Manager *m, const Snapshot *s) {
-        _cleanup_(strv_freep) char **faulty = NULL;
-        bool changed = false;
-
-        for (size_t i = 0; i < s->n_devices; i++) {
-                if (!device_bad(&s->devices[i]))
-                        continue;
-                if (strv_extend(&faulty, s->devices[i].name) < 0)
-                        return -ENOMEM;
-                if (strv_contains(m->faulty, s->devices[i].name))
-                        continue;
-                changed = true;
-                tell_fault(m, &s->devices[i]);
-        }
-        changed = changed || strv_length(faulty) != strv_length(m->faulty);
-        strv_free(m->faulty);
-        m->faulty = TAKE_PTR(faulty);
-        return changed;
 }
 
 static void forget_scopes(Manager *m) {
@@ -175,19 +174,6 @@ static void forget_scopes(Manager *m) {
                 free(m->scopes[i].signature);
                 m->scopes[i].signature = NULL;
         }
-}
-
-int manager_refresh_machine(Manager *m, char **ret_message) {
-        int r;
-
-        if (!m->machine_stale || worker_busy(m->worker))
-                return 0;
-        m->snapshot = snapshot_free(m->snapshot); /* it borrows the topology that goes now */
-        r = collector_reload_machine(m->collector, ret_message);
-        if (r < 0)
-                return r;
-        m->machine_stale = false;
-        return 0;
 }
 
 static int look(Manager *m, bool keep_use, char **ret_message) {
@@ -202,7 +188,7 @@ static int look(Manager *m, bool keep_use, char **ret_message) {
         snapshot_free(m->snapshot);
         m->snapshot = s;
         m->looked_at = now_monotonic();
-        r = look_at_health(m, s);
+        r = manager_look_at_devices(m);
         if (r < 0)
                 return r;
         if (r > 0)
@@ -222,9 +208,10 @@ void manager_look_again(Manager *m) {
                 (void) manager_look(m, NULL);
 }
 
-/* Asks for a re-plan of each scope whose ranks are filled by other processes than it was planned for. Not while a
- * change is fresh: its effect on the measures (CPU use) is not to be seen yet, and two changes at once are a flap; but
- * processes that have no place at all yet (workers that start one after another) do not wait for that. */
+/* Asks for a re-plan of each scope whose ranks are filled by other processes, or stand in another world, than it was
+ * planned for. When something is only gone (a rank has ended) and a change is fresh, not yet: its effect on the measures
+ * (CPU use) is not to be seen yet, and two changes at once are a flap. What is new does not wait: processes that have no
+ * place (workers that start one after another), cpusets that are others, CPUs and devices that came or went. */
 static int tick_replan(Manager *m) {
         bool hold = now_monotonic() < m->hold_until;
 
@@ -247,7 +234,7 @@ static int tick_replan(Manager *m) {
                         return -ENOMEM;
                 if (scope->signature && streq(scope->signature, signature))
                         continue;
-                if (!hold || scope_has_unplaced(m->snapshot, m->jobs->jobs, m->jobs->n_jobs, key))
+                if (!hold || scope_has_news(scope, signature))
                         manager_replan(m, key);
         }
         return 0;
@@ -265,7 +252,7 @@ static void tick(Manager *m) {
                 (void) log_warning_errno(r, "Failed to forget what ended: %m");
         r = look(m, false, &message);
         if (r >= 0)
-                r = manager_enforce(m, "late");
+                r = manager_enforce(m, MANAGER_TICK);
         if (r > 0)
                 r = manager_look(m, &message);
         if (r >= 0)
@@ -282,14 +269,16 @@ static void tick(Manager *m) {
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
         Manager *m = userdata;
 
-        (void) sd_event_source_set_time(source, now_monotonic() + m->config->interval_usec);
+        m->tick_due = now_monotonic() + m->config->interval_usec;
+        (void) sd_event_source_set_time(source, m->tick_due);
         (void) sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
         tick(m);
         return 0;
 }
 
 void manager_tick_soon(Manager *m) {
-        (void) sd_event_source_set_time(m->timer, now_monotonic());
+        m->tick_due = now_monotonic();
+        (void) sd_event_source_set_time(m->timer, m->tick_due);
         (void) sd_event_source_set_enabled(m->timer, SD_EVENT_ONESHOT);
 }
 
@@ -326,29 +315,67 @@ static int open_state(Manager *m, char **ret_message) {
         return 0;
 }
 
+static int read_config(Manager *m, const char *file, const char *devices, char **ret_message) {
+        _cleanup_(config_freep) Config *config = NULL;
+        int r, level;
+
+        r = config_load(file, devices, &config, ret_message);
+        if (r >= 0)
+                r = collector_new(config, &m->collector, ret_message);
+        if (r < 0)
+                return r;
+        m->config = TAKE_PTR(config);
+        level = log_level_from_string(m->config->log_level);
+        if (level >= 0)
+                log_set_max_level(level);
+        return 0;
+}
+
+static void save_config(const Manager *m) {
+        int r = config_last_save(m->paths.state, m->paths.config, m->paths.devices);
+
+        if (r < 0)
+                (void) log_warning_errno(
+                        r, "The configuration cannot be kept in %s/config, for starts with a broken one: %m",
+                        m->paths.state);
+}
+
+/* A file that was broken since the last start keeps nothing from starting: what was in force then is again. */
+static int read_last_config(Manager *m, char **message) {
+        _cleanup_free_ char *file = NULL, *devices = NULL;
+
+        if (config_last_find(m->paths.state, &file, &devices) < 0 || read_config(m, file, devices, NULL) < 0)
+                return -ENOENT;
+        if (asprintf(&m->trouble, "%s; the last good configuration is in force (%s)", strempty(*message), file) < 0)
+                return -ENOMEM;
+        log_error("%s", m->trouble);
+        free(*message);
+        *message = NULL;
+        return 0;
+}
+
 int manager_new(sd_event *event, const ManagerPaths *paths, Manager **ret, char **ret_message) {
         _cleanup_(manager_freep) Manager *m = calloc(1, sizeof(*m));
-        int r, level;
+        int r;
 
         if (!m)
                 return -ENOMEM;
         m->event = sd_event_ref(event);
         m->paths = *paths;
-        r = config_load(paths->config, paths->devices, &m->config, ret_message);
-        if (r < 0)
-                return r;
-        level = log_level_from_string(m->config->log_level);
-        if (level >= 0)
-                log_set_max_level(level);
-        r = collector_new(m->config, &m->collector, ret_message);
-        if (r < 0)
+        r = read_config(m, paths->config, paths->devices, ret_message);
+        if (r == -ENOMEM || (r < 0 && read_last_config(m, ret_message) < 0))
                 return r;
         r = open_state(m, ret_message);
+        if (r < 0)
+                return r;
+        r = manager_moves_new(m);
         if (r < 0)
                 return r;
         r = worker_new(event, manager_solved, m, &m->worker);
         if (r < 0)
                 return text_fail(r, ret_message, "The solver thread cannot be started: %s", strerror(-r));
+        if (!m->trouble) /* not before the directories are ours: open_state() locks them */
+                save_config(m);
         *ret = TAKE_PTR(m);
         return 0;
 }
@@ -357,6 +384,7 @@ Manager *manager_free(Manager *m) {
         if (!m)
                 return NULL;
         manager_cancel(m);
+        manager_moves_free(m);
         snapshot_free(m->snapshot);
         plan_free(m->plan);
         for (size_t i = 0; i < m->n_scopes; i++)
@@ -366,6 +394,8 @@ Manager *manager_free(Manager *m) {
         strv_free(m->said);
         strv_free(m->unfit);
         strv_free(m->faulty);
+        strv_free(m->devices);
+        free(m->trouble);
         job_store_free(m->jobs);
         irq_enforcer_free(m->irqs);
         enforcer_free(m->enforcer);
@@ -383,15 +413,16 @@ int manager_start(Manager *m) {
         Outcome outcome = {};
         int r;
 
+        manager_use_roles(m);
         r = enforce_recover(m->enforcer, &outcome);
         manager_log_outcome(m, &outcome, "not committed when the daemon ended");
         outcome_done(&outcome);
-        if (r < 0)
-                return log_error_errno(r, "Failed to undo what was not committed: %m");
+        if (r < 0) /* it stays noted, and the next start tries again */
+                (void) log_error_errno(r, "Failed to undo what was not committed: %m");
         manager_recover_irqs(m);
         manager_end_reverts(m);
-        r = sd_event_add_time(m->event, &m->timer, CLOCK_MONOTONIC, now_monotonic() + m->config->interval_usec, 0,
-                              on_timer, m);
+        m->tick_due = now_monotonic() + m->config->interval_usec;
+        r = sd_event_add_time(m->event, &m->timer, CLOCK_MONOTONIC, m->tick_due, 0, on_timer, m);
         if (r < 0)
                 return log_error_errno(r, "Failed to set the tick: %m");
         manager_watch_runs(m);
@@ -399,7 +430,7 @@ int manager_start(Manager *m) {
         return 0;
 }
 
-int manager_reload(Manager *m, char **ret_message) {
+static int reload(Manager *m, char **ret_message) {
         _cleanup_(config_freep) Config *config = NULL, *old = NULL;
         _cleanup_free_ char *message = NULL;
         int r, level;
@@ -412,9 +443,11 @@ int manager_reload(Manager *m, char **ret_message) {
         old = m->config;
         m->config = TAKE_PTR(config);
         collector_set_config(m->collector, m->config);
+        manager_use_roles(m);
         level = log_level_from_string(m->config->log_level);
         if (level >= 0)
                 log_set_max_level(level);
+        manager_move_reload(m);
         m->machine_stale = true;
         forget_scopes(m); /* weights, devices and housekeeping may be others now */
         r = manager_look(m, &message);
@@ -425,12 +458,29 @@ int manager_reload(Manager *m, char **ret_message) {
         return 0;
 }
 
+int manager_reload(Manager *m, char **ret_message) {
+        _cleanup_free_ char *message = NULL;
+        int r = reload(m, &message);
+
+        free(m->trouble);
+        m->trouble = NULL;
+        if (r >= 0) {
+                save_config(m);
+                return 0;
+        }
+        if (asprintf(&m->trouble, "The old configuration stays in force: %s", message ? message : strerror(-r)) < 0)
+                m->trouble = NULL;
+        (void) manager_look(m, NULL); /* tells the observers */
+        return message ? text_fail(r, ret_message, "%s", message) : r;
+}
+
 int manager_stop(Manager *m, bool revert) {
         Outcome outcome = {};
         int r;
 
         (void) sd_event_source_set_enabled(m->timer, SD_EVENT_OFF);
         manager_cancel(m);
+        manager_move_cancel(m);
         if (!revert)
                 return 0;
         r = enforce_revert(m->enforcer, NULL, &outcome);
@@ -464,4 +514,20 @@ const char *manager_job(const Manager *m, size_t i, unsigned *ret_priority, unsi
 
 uint64_t manager_last_change(const Manager *m) {
         return m->last_change;
+}
+
+bool manager_alive(const Manager *m, const char **ret_why) {
+        uint64_t now = now_monotonic();
+
+        if (now > m->tick_due + TICK_LATE_USEC)
+                *ret_why = "The tick is overdue";
+        else if (worker_hangs(m->worker, now))
+                *ret_why = "The solver does not end";
+        else
+                return true;
+        return false;
+}
+
+const char *manager_trouble(const Manager *m) {
+        return m->trouble;
 }

@@ -19,11 +19,25 @@ typedef struct ManagerPaths { /* from RUNTIME_DIRECTORY, STATE_DIRECTORY, --conf
         const char *runtime, *state, *config, *devices;
 } ManagerPaths;
 
+typedef struct Drift { /* a change by somebody else: of a thread's mask, a group of ours, an interrupt */
+        char *job, *comm;
+        Process process; /* pid 0: an interrupt */
+        pid_t tid;       /* 0: not of a thread */
+        char *path;      /* of a group: its file */
+        char *device;    /* of an interrupt: comm is its name */
+        unsigned irq;
+        char *expected, *found;
+        char *author; /* goes after "changed by"; NULL no idea */
+        char *hint;   /* what turns it off; NULL */
+        DriftAct act;
+        bool fresh; /* told in this round */
+} Drift;
+
 typedef struct Observer { /* any may be NULL; called from the loop */
         void (*snapshot)(void *userdata, const Snapshot *s, const Plan *plan);
         void (*applied)(void *userdata, const char *job, const Plan *plan, const Outcome *outcome);
-        void (*drift)(void *userdata, const Change *c);
-        void (*device_fault)(void *userdata, const Device *d);
+        void (*drift)(void *userdata, const Drift *d);
+        void (*device_fault)(void *userdata, const char *device, const char *health); /* or "gone" */
         void *userdata;
 } Observer;
 
@@ -78,3 +92,5 @@ bool manager_feasible(const Manager *m);            /* what is applied fits, as 
 const char *manager_job(const Manager *m, size_t i, unsigned *ret_priority,
                         unsigned *ret_ranks);   /* name of the i-th applied job, NULL: no more */
 uint64_t manager_last_change(const Manager *m); /* usec realtime; 0 none since start */
+bool manager_alive(const Manager *m, const char **ret_why); /* ticks are run when due, the solver heeds its deadline */
+const char *manager_trouble(const Manager *m); /* NULL, or why another configuration than the one on disk is in force */

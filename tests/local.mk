@@ -40,7 +40,7 @@ TESTS += tests/install.sh
 EXTRA_DIST += tests/install.sh
 
 # The booted four-node machine (not part of make check: it takes minutes)
-EXTRA_DIST += tests/vm/run tests/vm/image tests/vm/guest tests/vm/suite.bats tests/vm/memory.bats tests/vm/irq.bats tests/vm/helpers.bash tests/vm/packages
+EXTRA_DIST += tests/vm/run tests/vm/image tests/vm/guest $(srcdir)/tests/vm/*.bats
 check-vm: all
 	$(SHELL) -c 'exec bash $(srcdir)/tests/vm/run "$(abs_top_builddir)"'
 	$(SHELL) -c 'exec bash $(srcdir)/tests/vm/run "$(abs_top_builddir)" memory'
@@ -71,10 +71,14 @@ tests_unit_test_enforce_group_LDADD = libdaemon.la libreaders.la libpolicy.la li
 check_PROGRAMS += tests/unit/test-enforce-random
 tests_unit_test_enforce_random_SOURCES = tests/unit/test-enforce-random.c tests/unit/enforce-fixture.c tests/unit/enforce-fixture.h
 tests_unit_test_enforce_random_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+check_PROGRAMS += tests/unit/test-enforce-roles
+tests_unit_test_enforce_roles_SOURCES = tests/unit/test-enforce-roles.c tests/unit/enforce-fixture.c tests/unit/enforce-fixture.h
+tests_unit_test_enforce_roles_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
 check_PROGRAMS += tests/unit/test-enforce-order
 tests_unit_test_enforce_order_SOURCES = tests/unit/test-enforce-order.c tests/unit/enforce-fixture.c tests/unit/enforce-fixture.h
 tests_unit_test_enforce_order_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
-TESTS += tests/unit/test-enforce tests/unit/test-enforce-group tests/unit/test-enforce-order tests/unit/test-enforce-random
+TESTS += tests/unit/test-enforce tests/unit/test-enforce-group tests/unit/test-enforce-order tests/unit/test-enforce-random \
+	tests/unit/test-enforce-roles
 
 # For ./dev check, which runs a part of them under sanitizers
 print-tests:
@@ -208,10 +212,14 @@ tests_unit_test_host_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LI
 TESTS += tests/unit/test-host
 
 # Page moves; the helpers serve tests/vm/memory.bats
-check_PROGRAMS += tests/unit/test-move-pages
-tests_unit_test_move_pages_SOURCES = tests/unit/test-move-pages.c
+check_PROGRAMS += tests/unit/test-move-pages tests/unit/test-move-limits tests/unit/test-move-queue
+tests_unit_test_move_pages_SOURCES = tests/unit/test-move-pages.c tests/unit/move-fixture.c tests/unit/move-fixture.h
 tests_unit_test_move_pages_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
-TESTS += tests/unit/test-move-pages
+tests_unit_test_move_limits_SOURCES = tests/unit/test-move-limits.c tests/unit/move-fixture.c tests/unit/move-fixture.h
+tests_unit_test_move_limits_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+tests_unit_test_move_queue_SOURCES = tests/unit/test-move-queue.c tests/unit/move-fixture.c tests/unit/move-fixture.h
+tests_unit_test_move_queue_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-move-pages tests/unit/test-move-limits tests/unit/test-move-queue
 noinst_PROGRAMS += tests/helpers/far-memory tests/helpers/move-memory
 tests_helpers_far_memory_SOURCES = tests/helpers/far-memory.c
 tests_helpers_move_memory_SOURCES = tests/helpers/move-memory.c
@@ -233,3 +241,14 @@ tests_unit_test_enforce_irq_SOURCES = tests/unit/test-enforce-irq.c
 tests_unit_test_enforce_irq_LDFLAGS = -Wl,--wrap=irq_set_affinity
 tests_unit_test_enforce_irq_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
 TESTS += tests/unit/test-irq tests/unit/test-enforce-irq
+
+# Is the machine still the one that was read?
+check_PROGRAMS += tests/unit/test-machine-watch
+tests_unit_test_machine_watch_SOURCES = tests/unit/test-machine-watch.c
+tests_unit_test_machine_watch_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-machine-watch
+
+# Looks at the masks of processes all the time; bats files and the guest start it
+noinst_PROGRAMS += tests/helpers/mask-watch
+tests_helpers_mask_watch_SOURCES = tests/helpers/mask-watch.c
+tests_helpers_mask_watch_LDADD = libreaders.la libpolicy.la libcommon.la

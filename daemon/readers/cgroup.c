@@ -248,8 +248,9 @@ static int read_value(const char *directory, const char *file, char **ret) {
 
 /* ---- what that allows ---- */
 
-/* The first group from here upwards where one of the files holds a list that is not empty. */
-static int nearest_list(const Cgroups *c, CgroupTree tree, const char *path, const char *const *files, Bitset *ret) {
+/* The first group from here upwards where one of the files holds a list that is not empty; ret_directory may be NULL. */
+static int nearest_list(const Cgroups *c, CgroupTree tree, const char *path, const char *const *files, Bitset *ret,
+                        char **ret_directory) {
         size_t mount;
         _cleanup_free_ char *directory = group_directory(c, tree, path, &mount);
 
@@ -259,8 +260,11 @@ static int nearest_list(const Cgroups *c, CgroupTree tree, const char *path, con
                 for (const char *const *f = files; *f; f++) {
                         _cleanup_free_ char *text = NULL;
 
-                        if (read_value(directory, *f, &text) >= 0 && *text && bitset_parse(text, ret) >= 0)
-                                return 0;
+                        if (read_value(directory, *f, &text) < 0 || !*text || bitset_parse(text, ret) < 0)
+                                continue;
+                        if (ret_directory)
+                                *ret_directory = TAKE_PTR(directory);
+                        return 0;
                 }
         } while (go_up(directory, mount));
         return 0;
@@ -366,6 +370,12 @@ static int owner_of(char *const *paths, CgroupTree main_tree, CgroupInfo *i) {
         return 0;
 }
 
+static int outer_list(const Cgroups *c, CgroupTree tree, const char *path, const char *const *files, Bitset *ret) {
+        _cleanup_free_ char *above = strndup(path, (size_t) (strrchr(path, '/') - path));
+
+        return above ? nearest_list(c, tree, *above ? above : "/", files, ret, NULL) : -ENOMEM;
+}
+
 static int fill_info(const Cgroups *c, char *const *paths, CgroupInfo *i) {
         static const char *const cpus_v1[] = { "cpuset.effective_cpus", "cpuset.cpus", NULL };
         static const char *const mems_v1[] = { "cpuset.effective_mems", "cpuset.mems", NULL };
@@ -380,10 +390,10 @@ static int fill_info(const Cgroups *c, char *const *paths, CgroupInfo *i) {
         if (!i->path)
                 return -ENOMEM;
         if (c->cpuset || c->unified_cpuset) {
-                r = nearest_list(c, tree, paths[tree], c->cpuset ? cpus_v1 : cpus_v2, &i->cpus);
+                r = nearest_list(c, tree, paths[tree], c->cpuset ? cpus_v1 : cpus_v2, &i->cpus, &i->cpuset_directory);
                 if (r < 0)
                         return r;
-                r = nearest_list(c, tree, paths[tree], c->cpuset ? mems_v1 : mems_v2, &i->mems);
+                r = nearest_list(c, tree, paths[tree], c->cpuset ? mems_v1 : mems_v2, &i->mems, NULL);
                 if (r < 0)
                         return r;
         }
@@ -393,6 +403,8 @@ static int fill_info(const Cgroups *c, char *const *paths, CgroupInfo *i) {
         i->memory_directory = group_directory(c, memory, paths[memory], &mount);
         i->memory_max = i->memory_directory ? tightest_memory(i->memory_directory, c) : UINT64_MAX;
         r = owner_of(paths, tree, i);
+        if (r >= 0 && i->owner_kind == OWNER_QSCHED && i->cpuset_directory)
+                r = outer_list(c, tree, i->path, c->cpuset ? cpus_v1 : cpus_v2, &i->outer_cpus);
         if (r < 0)
                 return r;
         if (i->owner_kind == OWNER_POD)
@@ -439,6 +451,8 @@ void cgroup_info_done(CgroupInfo *i) {
         free(i->owner);
         free(i->quota_group);
         free(i->memory_directory);
+        free(i->cpuset_directory);
+        bitset_done(&i->outer_cpus);
         bitset_done(&i->cpus);
         bitset_done(&i->mems);
         *i = (CgroupInfo){};

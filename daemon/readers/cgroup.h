@@ -33,9 +33,11 @@ int cgroups_read(const char *root, Cgroups *ret);
 void cgroups_done(Cgroups *c);
 
 typedef struct CgroupInfo {
-        char *path;          /* as in Task.cgroup */
-        Bitset cpus, mems;   /* effective cpuset; empty when there is no cpuset controller */
-        char *quota_group;   /* whose quota that is: all in it share it; NULL none */
+        char *path;             /* as in Task.cgroup */
+        Bitset cpus, mems;      /* effective cpuset; empty when there is no cpuset controller */
+        Bitset outer_cpus;      /* of a group of ours: what the group above allows; else empty */
+        char *cpuset_directory; /* of the group that cpus is told by: itself, or the nearest above; NULL none */
+        char *quota_group;      /* whose quota that is: all in it share it; NULL none */
         double request;      /* CPUs promised: a pod's cpu.shares or cpu.weight, a Slurm step's cpuset; NAN unknown */
         double quota;        /* CPUs: the tightest cpu.max / cfs_quota of it and its ancestors; NAN none */
         uint64_t memory_max; /* bytes; UINT64_MAX none */

@@ -95,6 +95,28 @@ static int copy_strv(char ***dst, char *const *src) {
         return r;
 }
 
+/* Found before, and not on the machine any more. */
+static bool is_gone(const DeviceReader *r, const FoundDevice *f) {
+        for (unsigned i = 0; i < r->s->topology->n_pci; i++)
+                if (pci_same(r->s->topology->pci[i].address, f->pci))
+                        return false;
+        return true;
+}
+
+static bool name_gone(const DeviceReader *r, const char *name) {
+        for (size_t i = 0; i < r->text->n_found; i++)
+                if (streq(r->text->found[i].name, name) && is_gone(r, &r->text->found[i]))
+                        return true;
+        return false;
+}
+
+static bool function_gone(const DeviceReader *r, const char *pci) {
+        for (size_t i = 0; i < r->text->n_found; i++)
+                if (pci_same(r->text->found[i].pci, pci) && is_gone(r, &r->text->found[i]))
+                        return true;
+        return false;
+}
+
 static bool name_taken(const DeviceReader *r, const char *name) {
         for (size_t i = 0; i < r->n_described; i++)
                 if (streq(r->described[i].section->args[0], name))
@@ -105,13 +127,39 @@ static bool name_taken(const DeviceReader *r, const char *name) {
         return false;
 }
 
-static int make_name(const DeviceReader *r, const char *kind, char **ret) {
+/* The name it was given before: one of the same habit, so not that of a description which went. */
+static const char *found_name(const DeviceReader *r, const char *kind, const char *pci) {
+        size_t n = strlen(pci_kind_prefix(kind));
+
+        for (size_t i = 0; i < r->text->n_found; i++) {
+                const FoundDevice *f = &r->text->found[i];
+
+                if (pci_same(f->pci, pci) && strncmp(f->name, pci_kind_prefix(kind), n) == 0 && f->name[n] &&
+                    strspn(f->name + n, "0123456789") == strlen(f->name + n) && !name_taken(r, f->name))
+                        return f->name;
+        }
+        return NULL;
+}
+
+/* A number stays with its card also while that is out: jobs name cards by it. */
+static bool name_kept(const DeviceReader *r, const char *name) {
+        for (size_t i = 0; i < r->text->n_found; i++)
+                if (streq(r->text->found[i].name, name))
+                        return true;
+        return false;
+}
+
+static int make_name(const DeviceReader *r, const char *kind, const char *pci, char **ret) {
+        const char *before = found_name(r, kind, pci);
+
+        if (before)
+                return (*ret = strdup(before)) ? 0 : -ENOMEM;
         for (unsigned n = 0;; n++) {
                 if (asprintf(ret, "%s%u", pci_kind_prefix(kind), n) < 0) {
                         *ret = NULL;
                         return -ENOMEM;
                 }
-                if (!name_taken(r, *ret))
+                if (!name_taken(r, *ret) && !name_kept(r, *ret))
                         return 0;
                 free(TAKE_PTR(*ret));
         }
@@ -231,7 +279,7 @@ static int add_found(DeviceReader *r, const TopologyPci *p) {
         if (is_known_address(r, p->address) || (!e && (!kind || r->n_known > 0)))
                 return 0;
         if (!e) {
-                k = make_name(r, kind, &name);
+                k = make_name(r, kind, p->address, &name);
                 if (k < 0)
                         return k;
         }
@@ -280,7 +328,7 @@ static int add_rest(DeviceReader *r) {
                 Device *d;
                 int k;
 
-                if (r->described[i].used)
+                if (r->described[i].used || (r->described[i].row.pci && function_gone(r, r->described[i].row.pci)))
                         continue;
                 d = snapshot_add_device(r->s);
                 if (!d)
@@ -334,7 +382,9 @@ static int add_link(DeviceReader *r, const Ini *ini, const IniSection *s) {
         int k;
 
         for (unsigned i = 0; i < 2; i++)
-                if (!snapshot_device(r->s, s->args[i], &ends[i]))
+                if (!snapshot_device(r->s, s->args[i], &ends[i]) && name_gone(r, s->args[i]))
+                        return 0;
+                else if (!snapshot_device(r->s, s->args[i], &ends[i]))
                         return ini_fail(r->ret_message, ini, s->line,
                                         "[Link %s %s]: no device %s is described or found on this machine", s->args[0],
                                         s->args[1], s->args[i]);

@@ -22,11 +22,18 @@ bool pci_kind_known(const char *kind);
 extern const ConfigItem device_items[]; /* sections Device and Link */
 #define DEVICES_MAX 1024U
 
+typedef struct FoundDevice { /* of an earlier look, for a reader that goes on: it keeps its name, and may go */
+        char *name, *pci;
+} FoundDevice;
+
 typedef struct DeviceText { /* parsed [Device] and [Link] sections and PCI ids of configuration and --devices file */
         Ini **files;        /* owned */
         size_t n_files;
         bool for_record; /* its devices may be refined: a section may lack Kind=, which devices_read() then asks for */
         char **pci_ids;  /* "1234:11e8=edu": further ids and the kind they are; by device_text_add_pci_id() */
+        const FoundDevice *
+                found; /* borrowed, all that were ever found; described ones that went are left out, and links of them */
+        size_t n_found;
 } DeviceText;
 
 void device_text_done(DeviceText *d);

@@ -94,7 +94,10 @@ static int read_group(const Pass *x, Task *t) {
         r = cgroup_of_pid(&x->reader->cgroups, x->reader->root, t->pid, &g);
         if (r < 0)
                 return r;
-        r = bitset_copy(&t->allowed_cpus, bitset_isempty(&g.cpus) ? &topology->online : &g.cpus);
+        /* A group of ours follows the plan, within what the one above it allows. */
+        r = bitset_copy(&t->allowed_cpus, !bitset_isempty(&g.outer_cpus) ? &g.outer_cpus
+                                          : bitset_isempty(&g.cpus)      ? &topology->online
+                                                                         : &g.cpus);
         if (r >= 0) {
                 bitset_and(&t->allowed_cpus, &topology->online);
                 t->quota = g.quota;
