@@ -5,6 +5,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <jansson.h>
 
@@ -503,6 +504,23 @@ static int load_jobs(JobStore *s, char ***messages) {
         return r;
 }
 
+/* A file, say, where the folder should be: out of the way with it. */
+static int make_folder(const char *path, char ***messages) {
+        _cleanup_free_ char *bad = NULL;
+        int r = mkdir_parents(path, 0700);
+
+        if (r >= 0 || faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+                return r;
+        if (asprintf(&bad, "%s.bad", path) < 0) {
+                bad = NULL;
+                return -ENOMEM;
+        }
+        if (rename(path, bad) < 0)
+                return -errno;
+        r = strv_extendf(messages, "%s is no folder: it was set aside as %s; no job is applied", path, bad);
+        return r < 0 ? r : mkdir_parents(path, 0700);
+}
+
 int job_store_open(const char *state, const Undo *undo, char ***messages, JobStore **ret) {
         _cleanup_(job_store_freep) JobStore *s = calloc(1, sizeof(*s));
         int r;
@@ -512,7 +530,7 @@ int job_store_open(const char *state, const Undo *undo, char ***messages, JobSto
         s->directory = path_join(state, "jobs");
         if (!s->directory)
                 return -ENOMEM;
-        r = mkdir_parents(s->directory, 0700);
+        r = make_folder(s->directory, messages);
         if (r >= 0)
                 r = end_orders(s, undo, messages);
         if (r >= 0)

@@ -10,6 +10,8 @@
 
 #include "daemon/worker.h"
 
+#define HANG_USEC (30U * 1000000U) /* a solver looks at stop many times a second */
+
 struct Worker {
         pthread_t thread;
         pthread_mutex_t lock;
@@ -154,4 +156,8 @@ int worker_submit(Worker *w, Solve *s) {
 void worker_watch(Worker *w) {
         if (w->solve && w->solve->deadline_usec > 0 && now_monotonic() > w->solve->deadline_usec)
                 atomic_store(&w->solve->stop, true);
+}
+
+bool worker_hangs(const Worker *w, uint64_t now) {
+        return w->solve && w->solve->deadline_usec > 0 && now > w->solve->deadline_usec + HANG_USEC;
 }

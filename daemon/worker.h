@@ -36,4 +36,5 @@ DEFINE_CLEANUP(Worker *, worker_free);
 bool worker_busy(const Worker *w);      /* also when there is none any more */
 int worker_submit(Worker *w, Solve *s); /* takes s on success; -EBUSY */
 void worker_watch(Worker *w);           /* stops a solve that is past its deadline */
+bool worker_hangs(const Worker *w, uint64_t now); /* told to stop long ago, and still at it */
 uint64_t now_monotonic(void);           /* usec */

@@ -252,3 +252,7 @@ TESTS += tests/unit/test-machine-watch
 noinst_PROGRAMS += tests/helpers/mask-watch
 tests_helpers_mask_watch_SOURCES = tests/helpers/mask-watch.c
 tests_helpers_mask_watch_LDADD = libreaders.la libpolicy.la libcommon.la
+
+# The unit, and state files that are broken
+TESTS += tests/bats/service.bats
+EXTRA_DIST += tests/bats/service.bats tests/vm/service.bats
