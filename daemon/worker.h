@@ -33,8 +33,8 @@ typedef void (*WorkerDone)(void *userdata, Solve *s);
 int worker_new(sd_event *event, WorkerDone done, void *userdata, Worker **ret);
 Worker *worker_free(Worker *w); /* stops a running solve, waits for it and frees it without calling back */
 DEFINE_CLEANUP(Worker *, worker_free);
-bool worker_busy(const Worker *w);      /* also when there is none any more */
-int worker_submit(Worker *w, Solve *s); /* takes s on success; -EBUSY */
-void worker_watch(Worker *w);           /* stops a solve that is past its deadline */
+bool worker_busy(const Worker *w);                /* also when there is none any more */
+int worker_submit(Worker *w, Solve *s);           /* takes s on success; -EBUSY */
+void worker_watch(Worker *w);                     /* stops a solve that is past its deadline */
 bool worker_hangs(const Worker *w, uint64_t now); /* told to stop long ago, and still at it */
-uint64_t now_monotonic(void);           /* usec */
+uint64_t now_monotonic(void);                     /* usec */
