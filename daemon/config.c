@@ -28,6 +28,7 @@ static const char *const auto_words[] = { "auto", NULL };
 static const char *const level_words[] = {
         "emerg", "alert", "crit", "err", "warning", "notice", "info", "debug", NULL
 };
+static const char *const drift_words[] = { "report", "reassert", "yield", NULL };
 static const char *const solver_words[] = { "auto", "greedy", "sa", "exact", NULL };
 
 /* clang-format off */
@@ -54,8 +55,24 @@ const ConfigItem config_items[] = {
           "After a change nothing is planned again by itself for this time" },
         { "Placement", "TemperatureTarget", CONFIG_DOUBLE, 0, 150, "75", offsetof(Config, temperature_target), NULL,
           "Degrees C above which a device counts as hot" },
+        { "Placement", "ThreadRoles", CONFIG_BOOL, 0, 0, "yes", offsetof(Config, thread_roles), NULL,
+          "Whether a rank's CPUs are split between its threads by their roles; no: each thread has all of them" },
         { "Enforce", "Interrupts", CONFIG_BOOL, 0, 0, "yes", offsetof(Config, interrupts), NULL,
           "Whether the interrupts of a job's devices go to the CPUs that its plan keeps for them; no: they are let alone, and put back where they were moved before" },
+        { "Enforce", "Drift", CONFIG_STRING, 0, 0, "report", offsetof(Config, drift), drift_words,
+          "What is done when somebody else changes a mask, the CPUs of a group of ours, or an interrupt: report: told once and left alone; reassert: written again, at most three times in a row; yield: theirs, and planned around, until the job is applied again" },
+        { "Memory", "Move", CONFIG_BOOL, 0, 0, "yes", offsetof(Config, move), NULL,
+          "Whether the pages of a placed process are moved to the memory nodes of its plan, bit by bit and after its CPUs" },
+        { "Memory", "Stall", CONFIG_USEC, 100, 1e6, "20ms", offsetof(Config, move_params.stall_usec), NULL,
+          "Longest time that one bit of a move may keep the process waiting" },
+        { "Memory", "WalkBudget", CONFIG_USEC, 0, 3600e6, "10s", offsetof(Config, move_params.walk_usec), NULL,
+          "Time that looking for the pages of one process may take in all; 0: no limit" },
+        { "Memory", "Pressure", CONFIG_DOUBLE, 0, 100, "10", offsetof(Config, move_params.pressure_max), NULL,
+          "A move stops when tasks of the host or of its cgroup waited for memory more than this percentage of the last ten seconds" },
+        { "Memory", "Reserve", CONFIG_DOUBLE, 0, 0.9, "0.05", offsetof(Config, move_params.reserve), NULL,
+          "Share of a node's memory that moves leave free" },
+        { "Memory", "GroupReserve", CONFIG_DOUBLE, 0, 0.9, "0.05", offsetof(Config, move_params.group_reserve), NULL,
+          "Nothing is moved in a cgroup that has less than this share of its memory limit left" },
         { "Solver", "Solver", CONFIG_STRING, 0, 0, "auto", offsetof(Config, solver), solver_words,
           "Which solver decides; auto chooses by size" },
         { "Solver", "Budget", CONFIG_USEC, 1e3, 300e6, "2s", offsetof(Config, budget_usec), NULL,
@@ -74,7 +91,7 @@ const ConfigItem config_items[] = {
 };
 /* clang-format on */
 
-static const char *const sections[] = { "Daemon", "Tasks", "Devices", "Placement", "Enforce", "Solver", "Weights" };
+static const char *const sections[] = { "Daemon", "Tasks", "Devices", "Placement", "Enforce", "Memory", "Solver", "Weights" };
 
 void config_table_done(ConfigTable *t) {
         free(t->items);
@@ -158,6 +175,7 @@ Config *config_free(Config *c) {
         for (size_t i = 0; i < ELEMENTSOF(sections); i++)
                 config_done(config_items, sections[i], c); /* weights own nothing */
         device_text_done(&c->devices);
+        roles_done(&c->roles);
         free(c);
         return NULL;
 }
@@ -219,6 +237,8 @@ static int load_section(Loader *l, const Ini *ini, const IniSection *section) {
 
         if (strcasecmp(section->type, "Device") == 0 || strcasecmp(section->type, "Link") == 0)
                 return 0; /* read by device_text_add() */
+        if (strcasecmp(section->type, "Role") == 0)
+                return 0; /* read by roles_from_ini() */
         for (size_t i = 0; i < ELEMENTSOF(sections); i++)
                 if (strcasecmp(section->type, sections[i]) == 0) {
                         if (section->args)
@@ -229,7 +249,7 @@ static int load_section(Loader *l, const Ini *ini, const IniSection *section) {
                 }
         return ini_fail(
                 l->ret_message, ini, section->line,
-                "[%s] is not known, allowed: Daemon, Tasks, Devices, Placement, Enforce, Solver, Weights, Device, Link",
+                "[%s] is not known, allowed: Daemon, Tasks, Devices, Placement, Enforce, Memory, Solver, Weights, Role, Device, Link",
                 section->type);
 }
 
@@ -242,7 +262,9 @@ static int load_file(Loader *l, const char *path) {
                 r = load_section(l, ini, &ini->sections[i]);
         if (r < 0)
                 return r;
-        r = device_text_add(&l->config->devices, ini, true, l->ret_message);
+        r = roles_from_ini(&l->config->roles, ini, l->ret_message);
+        if (r >= 0)
+                r = device_text_add(&l->config->devices, ini, true, l->ret_message);
         if (r < 0)
                 return r;
         TAKE_PTR(ini);
@@ -294,7 +316,7 @@ static int load_drop_ins(Loader *l, const char *path) {
 }
 
 static int set_defaults(Loader *l) {
-        int r = 0;
+        int r = roles_default(&l->config->roles);
 
         for (size_t i = 0; i < ELEMENTSOF(sections) && r >= 0; i++)
                 r = config_defaults(l->table->items, sections[i], l->config);
@@ -372,8 +394,14 @@ static const char devices_head[] =
         "#\n"
         "#[Device npu0]\n";
 
-static int print_device_keys(FILE *f, const char *section) {
-        for (const ConfigItem *i = device_items; i->section; i++) {
+static const char roles_head[] =
+        "\n# How the CPUs of a rank are split between its threads (ThreadRoles=yes): any number of such sections. One with the\n"
+        "# name of a role below changes the keys that it gives.\n"
+        "#\n"
+        "#[Role NAME]\n";
+
+static int print_keys(FILE *f, const ConfigItem *items, const char *section) {
+        for (const ConfigItem *i = items; i->section; i++) {
                 _cleanup_free_ char *range = NULL;
 
                 if (!streq(i->section, section))
@@ -383,6 +411,21 @@ static int print_device_keys(FILE *f, const char *section) {
                         return -ENOMEM;
                 fprintf(f, "#   %s=  %s (%s)\n", i->key, i->help, range);
         }
+        return 0;
+}
+
+static int print_roles(FILE *f) {
+        Roles roles;
+        int r;
+
+        fputs(roles_head, f);
+        r = print_keys(f, role_items, "Role");
+        if (r >= 0)
+                r = roles_default(&roles);
+        if (r < 0)
+                return r;
+        roles_print(&roles, f);
+        roles_done(&roles);
         return 0;
 }
 
@@ -398,10 +441,12 @@ int config_print(FILE *f) {
         }
         fputs(devices_head, f);
         if (r >= 0)
-                r = print_device_keys(f, "Device");
+                r = print_keys(f, device_items, "Device");
         fputs("#\n#[Link npu0 npu1]\n", f);
         if (r >= 0)
-                r = print_device_keys(f, "Link");
+                r = print_keys(f, device_items, "Link");
+        if (r >= 0)
+                r = print_roles(f);
         if (r >= 0 && (fflush(f) != 0 || ferror(f)))
                 r = -EIO;
         return r;

@@ -3,7 +3,9 @@
 #pragma once
 
 #include "common/ini.h"
+#include "daemon/move-pages.h"
 #include "daemon/readers/devices.h"
+#include "daemon/readers/rolefile.h"
 #include "policy/decide.h"
 
 typedef struct Config {
@@ -21,8 +23,13 @@ typedef struct Config {
         double hysteresis;      /* share of the energy before */
         uint64_t hold_off_usec; /* no automatic re-plan sooner after the last change */
         double temperature_target;
+        bool thread_roles; /* a rank's CPUs are split between its threads by `roles` */
         /* [Enforce] */
+        char *drift;     /* drift_policy_names[] */
         bool interrupts; /* vectors of a plan's devices go to the CPUs it keeps for them */
+        /* [Memory] */
+        bool move;
+        MoveParams move_params;
         /* [Solver] */
         char *solver;
         uint64_t budget_usec;
@@ -30,6 +37,7 @@ typedef struct Config {
         /* [Weights]: Alpha Beta Gamma Delta and one key per placement term, made from placement_terms[] */
         PlacementWeights weights;
         DeviceText devices;
+        Roles roles; /* [Role NAME] over the built-in ones */
 } Config;
 
 extern const ConfigItem config_items[]; /* all but the terms' weights */

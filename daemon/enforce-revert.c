@@ -31,7 +31,8 @@ typedef struct Restore { /* over one process */
         bool *ours, *forget; /* by entry */
         Identity identity;
         Allowed allowed;
-        Bitset born_new, born_target; /* threads born since: those that hold born_new get born_target */
+        const UndoEntry **born; /* threads born since get back what the first of these whose mask they bear does */
+        size_t n_born;
         const char *job;
 } Restore;
 
@@ -132,8 +133,16 @@ static int restore_affinity(Restore *s, size_t index) {
                            target == &s->e->possible ? &entry->old : target, &got, error);
 }
 
+static const Bitset *born_target(const Restore *s, const Bitset *current) {
+        for (size_t i = 0; i < s->n_born; i++)
+                if (mask_stands(current, &s->born[i]->new, &s->allowed.cpus))
+                        return target_of(s, s->born[i]);
+        return NULL;
+}
+
 static int restore_born_thread(Restore *s, const Identity *i, pid_t tid) {
         _cleanup_(bitset_done) Bitset current = BITSET_EMPTY, got = BITSET_EMPTY;
+        const Bitset *target;
         ChangeResult result;
         int error = 0, r;
         Thread t;
@@ -143,12 +152,13 @@ static int restore_born_thread(Restore *s, const Identity *i, pid_t tid) {
                 r = bitset_getaffinity(tid, &current);
         if (r == -ESRCH || (r >= 0 && undo_find_tid(s->e->undo, tid, t.start)))
                 return 0;
-        if (r < 0 || !mask_stands(&current, &s->born_new, &s->allowed.cpus))
+        target = r < 0 ? NULL : born_target(s, &current);
+        if (!target)
                 return r;
-        if (bitset_equal(&current, &s->born_target)) /* its process had this by itself */
-                return outcome_add(s->o, CHANGE_SAME, s->job, i->process, &t, &current, &s->born_target, &current, 0);
-        result = restore_write(s, i, tid, &s->born_target, &got, &error);
-        return outcome_add(s->o, result, s->job, i->process, &t, &current, &s->born_target, &got, error);
+        if (bitset_equal(&current, target)) /* its process had this by itself */
+                return outcome_add(s->o, CHANGE_SAME, s->job, i->process, &t, &current, target, &current, 0);
+        result = restore_write(s, i, tid, target, &got, &error);
+        return outcome_add(s->o, result, s->job, i->process, &t, &current, target, &got, error);
 }
 
 static int restore_born_threads(Restore *s, const Identity *i) {
@@ -200,32 +210,41 @@ static int restore_born_children(Restore *s, pid_t parent, unsigned depth) {
 static int restore_born(Restore *s) {
         int r;
 
-        if (bitset_isempty(&s->born_new))
+        if (s->n_born == 0)
                 return 0;
         r = restore_born_threads(s, &s->identity);
         return r < 0 ? r : restore_born_children(s, s->identity.process.pid, 0);
 }
 
-static int judge_entries(Restore *s) {
-        const Process *p = &s->identity.process;
+static void born_add(Restore *s, const UndoEntry *entry) {
+        for (size_t i = 0; i < s->n_born; i++)
+                if (bitset_equal(&s->born[i]->new, &entry->new))
+                        return;
+        s->born[s->n_born++] = entry;
+}
 
+/* Of each mask that we wrote in it one entry, that of the main thread first. */
+static void find_born(Restore *s) {
+        const Process *p = &s->identity.process;
+        const UndoEntry *own = undo_find_tid(s->e->undo, p->pid, p->start_time);
+
+        for (size_t i = 0; i < s->n_entries; i++)
+                if (s->entries[i] == own)
+                        born_add(s, own);
+        for (size_t i = 0; i < s->n_entries; i++)
+                if (s->entries[i]->type == UNDO_AFFINITY)
+                        born_add(s, s->entries[i]);
+}
+
+static void judge_entries(Restore *s) {
         for (size_t i = 0; i < s->n_entries; i++) {
                 _cleanup_(bitset_done) Bitset current = BITSET_EMPTY;
                 const UndoEntry *entry = s->entries[i];
-                int r;
 
-                if (entry->type != UNDO_AFFINITY || bitset_getaffinity(entry->tid, &current) < 0)
-                        continue;
-                s->ours[i] = mask_is_ours(entry, &current, &s->allowed.cpus);
-                if (entry->tid != p->pid || entry->tid_start != p->start_time)
-                        continue;
-                r = bitset_copy(&s->born_new, &entry->new);
-                if (r >= 0)
-                        r = bitset_copy(&s->born_target, target_of(s, entry));
-                if (r < 0)
-                        return r;
+                if (entry->type == UNDO_AFFINITY && bitset_getaffinity(entry->tid, &current) >= 0)
+                        s->ours[i] = mask_is_ours(entry, &current, &s->allowed.cpus);
         }
-        return 0;
+        find_born(s);
 }
 
 static int restore_groups(Restore *s) {
@@ -269,10 +288,10 @@ static int restore_open(Restore *s) {
 
 static int restore_living(Restore *s) {
         size_t first = s->o->n_changes;
-        int r = judge_entries(s), q;
+        int r, q;
 
-        if (r >= 0)
-                r = restore_groups(s);
+        judge_entries(s);
+        r = restore_groups(s);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < s->n_entries; i++)
@@ -290,15 +309,14 @@ static int restore_living(Restore *s) {
 static void restore_end(Restore *s) {
         bool abort_follows = s->to_before && s->identity.proc_fd >= 0;
 
-        for (size_t i = 0; i < s->n_entries; i++)
+        for (size_t i = 0; s->forget && i < s->n_entries; i++)
                 if (s->forget[i] && s->entries[i]->type != UNDO_CGROUP && abort_follows)
                         undo_restored(s->e->undo, s->entries[i]);
                 else if (s->forget[i])
                         (void) undo_forget(s->e->undo, s->entries[i]);
         identity_done(&s->identity);
         allowed_done(&s->allowed);
-        bitset_done(&s->born_new);
-        bitset_done(&s->born_target);
+        free(s->born);
         free(s->ours);
         free(s->forget);
 }
@@ -317,15 +335,15 @@ static int restore_process(Enforcer *e, const UndoEntry *const *entries, size_t 
 
         s.ours = calloc(n, sizeof(*s.ours));
         s.forget = calloc(n, sizeof(*s.forget));
-        r = s.ours && s.forget ? restore_open(&s) : -ENOMEM;
+        s.born = calloc(n, sizeof(*s.born));
+        r = s.ours && s.forget && s.born ? restore_open(&s) : -ENOMEM;
         if (r == -ESRCH) {
                 r = restore_gone(&s);
                 if (r >= 0)
                         r = restore_groups(&s); /* its children may live on in our group */
         } else if (r >= 0)
                 r = restore_living(&s);
-        if (s.forget)
-                restore_end(&s);
+        restore_end(&s);
         return r;
 }
 
@@ -434,6 +452,7 @@ static void sweep(Enforcer *e, bool wait) {
         size_t n;
 
         forget_ended(e);
+        drift_forget_ended(e->undo);
         all = undo_entries(e->undo, &n);
         for (size_t i = n; i-- > 0;) /* children were made after their parents */
                 if (all[i].type == UNDO_DIR && !all[i].controller && group_remove(all[i].new_path, wait) >= 0)
@@ -447,6 +466,7 @@ int enforce_sweep(Enforcer *e) {
         if (e->transaction.open)
                 return -EBUSY;
         sweep(e, false);
+        role_places_sweep(e);
         return 0;
 }
 
@@ -491,6 +511,7 @@ int enforce_revert(Enforcer *e, const char *job, Outcome *ret) {
         if (any_picked(e, &(Pick){ .job = job }))
                 (void) undo_revert(e->undo, job); /* a full disk keeps nobody from putting back */
         r = restore_picked(e, &(Pick){ .job = job }, false, ret);
+        drift_take_back(e->undo, job);
         sweep(e, true);
         return r;
 }
@@ -502,6 +523,7 @@ int enforce_revert_process(Enforcer *e, Process process, Outcome *ret) {
         r = e->transaction.open ? -EBUSY : online_read(e);
         if (r >= 0)
                 r = restore_picked(e, &(Pick){ .process = process }, false, ret);
+        drift_take_back_process(e->undo, process);
         sweep(e, true);
         return r;
 }

@@ -23,10 +23,10 @@ typedef struct Pass { /* over the threads of one process */
         const char *job;
         const char *name; /* for sentences */
         const PlanTask *task;
-        const Bitset *wanted; /* by the thread at hand; else the task's pool */
+        const Bitset *wanted;   /* by the thread at hand; else the task's pool */
         const RolePlace *place; /* NULL: every thread gets the pool */
         RoleThreads threads;
-        bool left; /* one thread per core is not possible: nothing is written */
+        bool left;    /* one thread per core is not possible: nothing is written */
         Process heir; /* the task's process, of whose threads children inherit */
         Identity identity;
         Bearers bearers;

@@ -9,9 +9,11 @@
  */
 #pragma once
 
+#include "daemon/enforce-drift.h"
 #include "daemon/readers/cgroup.h"
 #include "daemon/undo.h"
 #include "policy/plan.h"
+#include "policy/roles.h"
 
 typedef enum ChangeResult {
         CHANGE_DONE,
@@ -31,6 +33,7 @@ typedef struct ChangeIrq {
 
 typedef struct Change { /* one write, or the reason for none */
         ChangeResult result;
+        DriftAct act; /* CHANGE_DRIFT: what was done about it; `got` (of a group: `old`) is what is there */
         char *job;
         Process process;
         pid_t tid;
@@ -60,6 +63,15 @@ typedef struct Enforcer Enforcer;
 int enforcer_new(Undo *undo, const Cgroups *cgroups, Enforcer **ret);
 Enforcer *enforcer_free(Enforcer *e);
 DEFINE_CLEANUP(Enforcer *, enforcer_free);
+
+/* How the pool of a rank is split between its threads; both are borrowed. NULL roles: each thread has the whole pool. To
+ * be called again when either is another one; masks follow at the next enforce_apply(). */
+void enforcer_set_roles(Enforcer *e, const Roles *roles, const Topology *topology);
+/* How the last enforce_apply() split the pool of this rank; NULL: it did not. The enforcer's, until the next call. */
+const RoleSplit *enforcer_split(const Enforcer *e, Process p);
+int enforcer_split_to_json(const Enforcer *e, Process p, json_t **ret); /* as role_split_to_json(); -ENOENT */
+
+void enforcer_set_drift(Enforcer *e, DriftPolicy policy);
 
 /*
  * One order, one transaction: what is adopted and applied between begin and commit stands as a whole or not at all. It is

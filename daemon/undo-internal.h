@@ -14,6 +14,7 @@ struct Undo {
         bool torn;  /* the file is longer than that by a half line, which could not be cut off */
         size_t n_lines, compact_at;
         char *boot;
+        char **unknown; /* lines of kinds that only a later version writes: kept as they are, for it */
         uint64_t last_id;
         uint64_t begun; /* the transaction that the file ends with; 0 none */
         off_t begun_size;
@@ -24,7 +25,7 @@ struct Undo {
         size_t n_slots;
 };
 
-/* The effect of one line. -EBADMSG: not one of ours; -ENOMEM. */
+/* The effect of one line. -EBADMSG: not one of ours; -EOPNOTSUPP: of a kind we do not know; -ENOMEM. */
 int undo_replay(Undo *u, const json_t *line);
 /* Whole text; bad lines are counted and skipped. */
 int undo_replay_text(Undo *u, const char *text, size_t size, unsigned *ret_n_bad);

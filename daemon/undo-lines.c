@@ -5,19 +5,21 @@
 #include "daemon/undo-internal.h"
 
 static int affinity_to_json(const UndoEntry *e, const Bitset *new, json_t **ret) {
-        _cleanup_free_ char *old_text = NULL, *new_text = NULL, *cpuset_text = NULL;
+        _cleanup_free_ char *old_text = NULL, *new_text = NULL, *cpuset_text = NULL, *pool_text = NULL;
         int r = bitset_format(&e->old, &old_text);
 
         if (r >= 0)
                 r = bitset_format(new, &new_text);
         if (r >= 0 && !bitset_isempty(&e->cpuset))
                 r = bitset_format(&e->cpuset, &cpuset_text);
+        if (r >= 0 && !bitset_isempty(&e->pool))
+                r = bitset_format(&e->pool, &pool_text);
         if (r < 0)
                 return r;
-        *ret = json_pack("{s:s, s:I, s:s, s:i, s:I, s:i, s:I, s:s, s:s, s:b, s:s*}", "t", "affinity", "id",
+        *ret = json_pack("{s:s, s:I, s:s, s:i, s:I, s:i, s:I, s:s, s:s, s:b, s:s*, s:s*}", "t", "affinity", "id",
                          (json_int_t) e->id, "job", strempty(e->job), "pid", e->process.pid, "start",
                          (json_int_t) e->process.start_time, "tid", e->tid, "tid_start", (json_int_t) e->tid_start,
-                         "old", old_text, "new", new_text, "all", e->all, "cpuset", cpuset_text);
+                         "old", old_text, "new", new_text, "all", e->all, "cpuset", cpuset_text, "pool", pool_text);
         return *ret ? 0 : -EINVAL;
 }
 
@@ -49,6 +51,14 @@ static int irq_to_json(const UndoEntry *e, const Bitset *new, json_t **ret) {
         return *ret ? 0 : -EINVAL;
 }
 
+static json_t *yield_to_json(const UndoEntry *e) {
+        if (e->irq.device)
+                return json_pack("{s:s, s:s, s:i, s:s, s:s}", "t", "yield", "job", strempty(e->job), "irq",
+                                 (int) e->irq.irq, "device", e->irq.device, "name", e->irq.name);
+        return json_pack("{s:s, s:s, s:i, s:I}", "t", "yield", "job", strempty(e->job), "pid", e->process.pid, "start",
+                         (json_int_t) e->process.start_time);
+}
+
 int undo_entry_to_json(const UndoEntry *e, const Bitset *new, bool committed, json_t **ret) {
         json_t *o = NULL;
         int r = 0;
@@ -59,6 +69,8 @@ int undo_entry_to_json(const UndoEntry *e, const Bitset *new, bool committed, js
                 r = cpus_to_json(e, &o);
         else if (e->type == UNDO_IRQ)
                 r = irq_to_json(e, new, &o);
+        else if (e->type == UNDO_YIELD)
+                o = yield_to_json(e);
         else if (e->type == UNDO_CGROUP)
                 o = json_pack("{s:s, s:I, s:s, s:i, s:I, s:s, s:s, s:s}", "t", "cgroup", "id", (json_int_t) e->id,
                               "job", strempty(e->job), "pid", e->process.pid, "start",
@@ -71,7 +83,7 @@ int undo_entry_to_json(const UndoEntry *e, const Bitset *new, bool committed, js
                 return r;
         if (!o) /* a name that is no UTF-8 cannot be noted, so it is not changed either */
                 return -EINVAL;
-        if (committed && json_object_set_new(o, "committed", json_true()) < 0) {
+        if (committed && e->type != UNDO_YIELD && json_object_set_new(o, "committed", json_true()) < 0) {
                 json_decref(o);
                 return -ENOMEM;
         }

@@ -17,6 +17,8 @@ static void entry_done(UndoEntry *e) {
         bitset_done(&e->new);
         bitset_done(&e->before);
         bitset_done(&e->cpuset);
+        bitset_done(&e->pool);
+        bitset_done(&e->before_pool);
         free(e->old_path);
         free(e->new_path);
         free(e->controller);
@@ -105,11 +107,22 @@ static UndoEntry *find_path(const Undo *u, UndoType type, const char *path) {
         return NULL;
 }
 
-static UndoEntry *find_irq(const Undo *u, const UndoIrq *irq) {
+static UndoEntry *find_yield(const Undo *u, Process p) {
         for (size_t i = 0; i < u->n_entries; i++) {
                 UndoEntry *e = &u->entries[i];
 
-                if (e->type == UNDO_IRQ && e->irq.irq == irq->irq && streq(e->irq.device, irq->device) &&
+                if (e->type == UNDO_YIELD && !e->irq.device && e->process.pid == p.pid &&
+                    e->process.start_time == p.start_time)
+                        return e;
+        }
+        return NULL;
+}
+
+static UndoEntry *find_irq(const Undo *u, UndoType type, const UndoIrq *irq) {
+        for (size_t i = 0; i < u->n_entries; i++) {
+                UndoEntry *e = &u->entries[i];
+
+                if (e->type == type && e->irq.device && e->irq.irq == irq->irq && streq(e->irq.device, irq->device) &&
                     streq(e->irq.name, irq->name))
                         return e;
         }
@@ -131,6 +144,14 @@ const UndoEntry *undo_find_cgroup(const Undo *u, Process p, const char *controll
 
 const UndoEntry *undo_find_cpus(const Undo *u, const char *group) {
         return find_path(u, UNDO_CPUS, group);
+}
+
+const UndoEntry *undo_find_yield(const Undo *u, Process p) {
+        return find_yield(u, p);
+}
+
+const UndoEntry *undo_find_yield_irq(const Undo *u, const UndoIrq *irq) {
+        return find_irq(u, UNDO_YIELD, irq);
 }
 
 void undo_restored(Undo *u, const UndoEntry *e) {
@@ -169,6 +190,8 @@ void undo_clear(Undo *u) {
         u->n_entries = u->n_dead = 0;
         if (u->n_slots > 0)
                 slots_fill(u);
+        strv_free(u->unknown);
+        u->unknown = NULL;
 }
 
 /* Members of a line: 0 or -EBADMSG. */
@@ -235,29 +258,28 @@ static int member_common(Undo *u, const json_t *o, UndoEntry *e) {
         return member_string(o, "job", &e->job);
 }
 
+static void take_set(Bitset *to, Bitset *from) {
+        bitset_done(to);
+        *to = *from;
+        *from = BITSET_EMPTY;
+}
+
 /* A second note on the same thing: its old value is the first one's. Takes what it needs from `from`. */
 static void entry_renew(UndoEntry *e, UndoEntry *from) {
         if (e->type == UNDO_AFFINITY || e->type == UNDO_IRQ) {
                 if (from->committed)
                         bitset_zero(&e->before);
                 else if (e->committed) {
-                        bitset_done(&e->before);
-                        e->before = e->new;
+                        take_set(&e->before, &e->new);
+                        take_set(&e->before_pool, &e->pool);
                         e->before_id = e->id;
-                        e->new = BITSET_EMPTY;
                 }
-                bitset_done(&e->new);
-                e->new = from->new;
-                from->new = BITSET_EMPTY;
-                bitset_done(&e->cpuset);
-                e->cpuset = from->cpuset;
-                from->cpuset = BITSET_EMPTY;
+                take_set(&e->new, &from->new);
+                take_set(&e->cpuset, &from->cpuset);
+                take_set(&e->pool, &from->pool);
         }
-        if (e->type == UNDO_CPUS) {
-                bitset_done(&e->new);
-                e->new = from->new;
-                from->new = BITSET_EMPTY;
-        }
+        if (e->type == UNDO_CPUS)
+                take_set(&e->new, &from->new);
         e->irq.banned |= from->irq.banned;
         if (e->type == UNDO_CGROUP) {
                 free(e->new_path);
@@ -304,6 +326,8 @@ static int replay_affinity(Undo *u, const json_t *o) {
                 r = member_set(o, "new", &e.new);
         if (r >= 0 && json_object_get(o, "cpuset"))
                 r = member_set(o, "cpuset", &e.cpuset);
+        if (r >= 0 && json_object_get(o, "pool"))
+                r = member_set(o, "pool", &e.pool);
         e.all = json_is_true(json_object_get(o, "all"));
         return replay_entry(u, &e, r < 0 ? NULL : find_tid(u, e.tid, e.tid_start), r);
 }
@@ -381,7 +405,21 @@ static int replay_irq(Undo *u, const json_t *o) {
         if (r >= 0)
                 r = member_set(o, "new", &e.new);
         e.irq.banned = json_is_true(json_object_get(o, "banned"));
-        return replay_entry(u, &e, r < 0 ? NULL : find_irq(u, &e.irq), r);
+        return replay_entry(u, &e, r < 0 ? NULL : find_irq(u, UNDO_IRQ, &e.irq), r);
+}
+
+static int replay_yield(Undo *u, const json_t *o) {
+        UndoEntry e = { .type = UNDO_YIELD, .committed = true };
+        bool irq = json_object_get(o, "irq");
+        int r = member_string(o, "job", &e.job);
+
+        if (r >= 0)
+                r = irq ? member_irq(o, &e.irq) : member_process(o, &e.process);
+        return replay_entry(u, &e,
+                            r < 0 ? NULL
+                            : irq ? find_irq(u, UNDO_YIELD, &e.irq)
+                                  : find_yield(u, e.process),
+                            r);
 }
 
 static int replay_commit(Undo *u, const json_t *o) {
@@ -413,9 +451,8 @@ static void entry_abort(Undo *u, UndoEntry *e) {
                 entry_forget(u, e);
                 return;
         }
-        bitset_done(&e->new);
-        e->new = e->before;
-        e->before = BITSET_EMPTY;
+        take_set(&e->new, &e->before);
+        take_set(&e->pool, &e->before_pool);
         e->id = e->before_id;
         e->committed = true;
         e->restored = false;
@@ -462,7 +499,8 @@ static int replay_revert(Undo *u, const json_t *o) {
 static int undone_irq(Undo *u, const json_t *o) {
         UndoIrq irq = {};
         int r = member_irq(o, &irq);
-        UndoEntry *e = r < 0 ? NULL : find_irq(u, &irq);
+        UndoEntry *e =
+                r < 0 ? NULL : find_irq(u, json_is_true(json_object_get(o, "yield")) ? UNDO_YIELD : UNDO_IRQ, &irq);
 
         if (e)
                 entry_forget(u, e);
@@ -486,6 +524,8 @@ static int replay_undone(Undo *u, const json_t *o) {
                 e = find_path(u, UNDO_DIR, path);
         else if (group)
                 e = find_path(u, UNDO_CPUS, group);
+        else if (json_is_true(json_object_get(o, "yield")) && member_process(o, &p) >= 0)
+                e = find_yield(u, p);
         else if (controller && member_process(o, &p) >= 0)
                 e = find_cgroup(u, p, controller);
         else if (member_pid(o, "tid", &tid) >= 0 && member_number(o, "tid_start", INT64_MAX, &start) >= 0)
@@ -524,7 +564,7 @@ static const struct {
         { "begin", replay_begin }, { "affinity", replay_affinity }, { "cgroup", replay_cgroup },
         { "cpus", replay_cpus },   { "dir", replay_dir },           { "commit", replay_commit },
         { "abort", replay_abort }, { "revert", replay_revert },     { "undone", replay_undone },
-        { "boot", replay_boot },   { "irq", replay_irq },
+        { "boot", replay_boot },   { "irq", replay_irq },           { "yield", replay_yield },
 };
 
 int undo_replay(Undo *u, const json_t *line) {
@@ -533,7 +573,7 @@ int undo_replay(Undo *u, const json_t *line) {
         for (size_t i = 0; t && i < ELEMENTSOF(kinds); i++)
                 if (streq(t, kinds[i].name))
                         return kinds[i].replay(u, line);
-        return -EBADMSG;
+        return t ? -EOPNOTSUPP : -EBADMSG;
 }
 
 int undo_replay_text(Undo *u, const char *text, size_t size, unsigned *ret_n_bad) {
@@ -547,6 +587,8 @@ int undo_replay_text(Undo *u, const char *text, size_t size, unsigned *ret_n_bad
                 int r = o ? undo_replay(u, o) : -EBADMSG;
 
                 json_decref(o);
+                if (r == -EOPNOTSUPP)
+                        r = strv_extendf(&u->unknown, "%.*s", (int) n, text);
                 if (r == -ENOMEM)
                         return r;
                 if (r < 0)

@@ -37,6 +37,7 @@ static int put_entry(FILE *f, const UndoEntry *e) {
                 UndoEntry before = *e;
 
                 before.id = e->before_id;
+                before.pool = e->before_pool;
                 r = undo_entry_to_json(&before, &e->before, true, &o);
                 if (r >= 0)
                         r = put_line(f, o);
@@ -64,6 +65,8 @@ static int whole_text(const Undo *u, char **ret) {
         for (size_t i = 0; r >= 0 && i < u->n_entries; i++) /* in place: the caller may hold pointers to them */
                 if (u->entries[i].type != _UNDO_MAX)
                         r = put_entry(f, &u->entries[i]);
+        for (size_t i = 0; r >= 0 && u->unknown && u->unknown[i]; i++)
+                r = fprintf(f, "%s\n", u->unknown[i]) < 0 ? -ENOMEM : 0;
         if (fclose(f) == EOF && r >= 0)
                 r = -ENOMEM;
         if (r >= 0)
@@ -102,7 +105,7 @@ static int rewrite(Undo *u) {
                 r = open_file(u);
         if (r < 0)
                 return r;
-        u->n_lines = 1 + live(u);
+        u->n_lines = 1 + live(u) + strv_length(u->unknown);
         u->begun = 0;
         return 0;
 }
@@ -110,7 +113,7 @@ static int rewrite(Undo *u) {
 static void compact(Undo *u) {
         if (u->fd < 0)
                 return;
-        if (live(u) == 0) {
+        if (live(u) == 0 && !u->unknown) {
                 if (ftruncate(u->fd, 0) == 0) {
                         u->size = 0;
                         u->torn = false;
@@ -224,7 +227,7 @@ static int note_entry(Undo *u, const UndoEntry *e) {
 }
 
 int undo_note_affinity(Undo *u, uint64_t id, const char *job, Process p, pid_t tid, uint64_t tid_start,
-                       const Bitset *old, const Bitset *new, bool all, const Bitset *cpuset) {
+                       const Bitset *old, const Bitset *new, bool all, const Bitset *cpuset, const Bitset *pool) {
         return note_entry(u, &(UndoEntry){ .type = UNDO_AFFINITY,
                                            .id = id,
                                            .job = (char *) job,
@@ -234,6 +237,7 @@ int undo_note_affinity(Undo *u, uint64_t id, const char *job, Process p, pid_t t
                                            .old = *old,
                                            .new = *new,
                                            .cpuset = cpuset ? *cpuset : BITSET_EMPTY,
+                                           .pool = pool && !bitset_equal(pool, new) ? *pool : BITSET_EMPTY,
                                            .all = all });
 }
 
@@ -251,6 +255,7 @@ int undo_note_inherited(Undo *u, const char *job, Process p, pid_t tid, uint64_t
                                            .old = from->old,
                                            .new = *stood,
                                            .cpuset = from->cpuset,
+                                           .pool = from->committed ? from->pool : from->before_pool,
                                            .all = from->all,
                                            .committed = true });
 }
@@ -282,6 +287,23 @@ int undo_note_irq(Undo *u, uint64_t id, const char *job, const UndoIrq *irq, con
         return note_entry(
                 u,
                 &(UndoEntry){ .type = UNDO_IRQ, .id = id, .job = (char *) job, .irq = *irq, .old = *old, .new = *new });
+}
+
+/* No transaction is cut off with it: others may follow a yield, and it stands. */
+static int note_yield(Undo *u, const UndoEntry *e) {
+        int r = note_entry(u, e);
+
+        if (r >= 0)
+                u->begun = 0;
+        return r;
+}
+
+int undo_note_yield(Undo *u, const char *job, Process p) {
+        return note_yield(u, &(UndoEntry){ .type = UNDO_YIELD, .job = (char *) job, .process = p });
+}
+
+int undo_note_yield_irq(Undo *u, const char *job, const UndoIrq *irq) {
+        return note_yield(u, &(UndoEntry){ .type = UNDO_YIELD, .job = (char *) job, .irq = *irq });
 }
 
 int undo_note_dir(Undo *u, uint64_t id, const char *job, const char *path, const char *controller) {
@@ -372,6 +394,12 @@ int undo_forget(Undo *u, const UndoEntry *e) {
         else if (e->type == UNDO_CGROUP)
                 o = json_pack("{s:s, s:i, s:I, s:s}", "t", "undone", "pid", e->process.pid, "start",
                               (json_int_t) e->process.start_time, "controller", e->controller);
+        else if (e->type == UNDO_YIELD && !e->irq.device)
+                o = json_pack("{s:s, s:i, s:I, s:b}", "t", "undone", "pid", e->process.pid, "start",
+                              (json_int_t) e->process.start_time, "yield", true);
+        else if (e->type == UNDO_YIELD)
+                o = json_pack("{s:s, s:i, s:s, s:s, s:b}", "t", "undone", "irq", (int) e->irq.irq, "device",
+                              e->irq.device, "name", e->irq.name, "yield", true);
         else if (e->type == UNDO_IRQ)
                 o = json_pack("{s:s, s:i, s:s, s:s}", "t", "undone", "irq", (int) e->irq.irq, "device", e->irq.device,
                               "name", e->irq.name);
@@ -430,20 +458,22 @@ static int lock_directory(Undo *u, const char *directory) {
         return u->path ? 0 : -ENOMEM;
 }
 
+/* With all names taken the last one is used again: what is set aside keeps nothing from starting. */
 static int bad_name(const Undo *u, char **ret) {
-        for (unsigned i = 1; i < UNDO_BAD_MAX; i++) {
+        for (unsigned i = 1;; i++) {
                 _cleanup_free_ char *name = NULL;
 
                 if (asprintf(&name, "%s.bad-%u", u->path, i) < 0) {
                         name = NULL;
                         return -ENOMEM;
                 }
-                if (faccessat(AT_FDCWD, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+                if (i < UNDO_BAD_MAX && faccessat(AT_FDCWD, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
                         continue;
+                if (i == UNDO_BAD_MAX)
+                        (void) remove(name);
                 *ret = TAKE_PTR(name);
                 return 0;
         }
-        return -EEXIST; /* somebody should look at them first */
 }
 
 /* Nothing of it can be read: out of the way with it. */
@@ -479,6 +509,21 @@ static int set_lines_aside(Undo *u, unsigned n_bad, char ***messages) {
         return strv_extendf(messages,
                             "%s has %u unreadable lines: set aside as %s, the %zu readable entries stay in force",
                             u->path, n_bad, name, live(u));
+}
+
+/* It was read, but is none that is written to (another owner, a link to somewhere): a file of ours takes its place. */
+static int set_unwritable_aside(Undo *u, int error, char ***messages) {
+        _cleanup_free_ char *name = NULL;
+        int r = bad_name(u, &name);
+
+        if (r >= 0 && rename(u->path, name) < 0)
+                r = -errno;
+        if (r >= 0)
+                r = rewrite(u);
+        if (r < 0)
+                return r;
+        return strv_extendf(messages, "%s cannot be written (%s): set aside as %s, its %zu readable entries stay in force",
+                            u->path, strerror(-error), name, live(u));
 }
 
 /* Where the file could not be rewritten, the next line must not join a half one. */
@@ -522,7 +567,7 @@ int undo_open(const char *directory, char ***messages, Undo **ret) {
         if (r < 0)
                 return r;
         r = read_regular_file(u->path, UNDO_FILE_MAX, &text, &size);
-        if (r == -ENOMEM || r == -EACCES)
+        if (r == -ENOMEM)
                 return r;
         if (r < 0 && r != -ENOENT)
                 r = set_aside(u, r, messages);
@@ -532,12 +577,19 @@ int undo_open(const char *directory, char ***messages, Undo **ret) {
                 r = 0;
         if (r >= 0)
                 r = open_file(u);
+        if (r < 0 && u->fd < 0 && r != -ENOMEM) {
+                r = set_unwritable_aside(u, r, messages);
+                n_bad = 0;
+        }
         if (r >= 0 && n_bad > 0)
                 r = set_lines_aside(u, n_bad, messages);
         if (r >= 0 && n_bad > 0)
                 cut_half_line(u, text, size);
         if (r >= 0)
                 r = check_boot(u, messages);
+        if (r >= 0 && u->unknown)
+                r = strv_extendf(messages, "%s has %zu lines of a kind that only a later qschedd knows: kept for it",
+                                 u->path, strv_length(u->unknown));
         if (r < 0)
                 return r;
         compact(u);

@@ -3,13 +3,15 @@
  * The undo journal: what was before each change, written before the change is made; one JSON object per line in
  * RUNTIME_DIRECTORY/undo.journal, appended with one write(2) each.
  *   {"t":"begin","id":7,"job":"train"}
- *   {"t":"affinity","id":7,"job":"train","pid":81,"start":123,"tid":83,"tid_start":130,"old":"0-127","new":"0-11","all":true,"cpuset":"0-127"}
+ *   {"t":"affinity","id":7,"job":"train","pid":81,"start":123,"tid":83,"tid_start":130,"old":"0-127","new":"0-11","all":true,"cpuset":"0-127","pool":"0-15"}
  *   {"t":"cgroup","id":7,"job":"train","pid":81,"start":123,"old":"/user.slice/x","new":"/qsched.slice/…","controller":"cpuset"}
  *   {"t":"cpus","id":7,"job":"train","pid":81,"start":123,"controller":"cpuset","path":"/qsched.slice/…","old":"0-3","new":"4-7"}
  *                             a group of ours got other CPUs; of use until the commit only, since a revert leaves the group
  *   {"t":"dir","id":7,"job":"train","path":"/sys/fs/cgroup/cpuset/qsched.slice/…"}   a directory of ours
  *   {"t":"dir","id":7,"job":"train","path":"/sys/fs/cgroup","controller":"cpuset"}   we had it hand that controller down
  *   {"t":"irq","id":8,"job":"train","irq":41,"device":"0000:c1:00.0","name":"virtio3-rx","old":"0-127","new":"12","banned":true}
+ *   {"t":"yield","job":"train","pid":81,"start":123}   somebody else has set its CPUs and may: it is left to them
+ *   {"t":"yield","job":"train","irq":41,"device":"0000:c1:00.0","name":"virtio3-rx"}   … this vector
  *   {"t":"commit","id":7}     the change stands; without it, start undoes it
  *   {"t":"abort","id":7}      the masks it noted have been put back: their entries are as they were before it
  *   {"t":"abort","id":7,"tid":83,"tid_start":130}   that of this thread has; there are others that could not be yet
@@ -19,8 +21,10 @@
  * An entry may say "committed":true itself (rewritten files have no commit marks). The file is not synced: it need not
  * outlive the boot, since no mask does. Memory is always what replaying the file gives. One daemon per directory (flock).
  * "all": the old mask equalled the cpuset: what is put back is the all-CPUs mask, so that the task follows its cpuset.
+ * "pool": the CPUs of the whole rank, of which "new" is this thread's part; absent where they are the same.
  * The file is compacted (rewritten atomically) when dead entries outnumber live ones. Unreadable lines: the file is set
- * aside as undo.journal.bad-N with a message, the readable entries stay in force.
+ * aside as undo.journal.bad-N with a message, the readable entries stay in force. Lines of a kind that is not known
+ * (after a downgrade) are no unreadable ones: they are kept as they are.
  */
 #pragma once
 
@@ -33,6 +37,7 @@ typedef enum UndoType {
         UNDO_CPUS,
         UNDO_DIR, /* of no process, as the next */
         UNDO_IRQ,
+        UNDO_YIELD, /* nothing to put back: what is not ours any more; a vector's has its irq.device, a process's none */
         _UNDO_MAX
 } UndoType;
 
@@ -55,6 +60,7 @@ typedef struct UndoEntry {
         Bitset before;      /* the committed `new` that one not yet committed replaced; empty: none */
         uint64_t before_id; /* … and its transaction */
         Bitset cpuset; /* what its cpuset allowed when `new` was noted, to tell when that changed; empty: not said */
+        Bitset pool, before_pool; /* what `new` and `before` are this thread's part of; empty: they are all of it */
         bool all;
         bool restored;             /* in memory only: undo_restored() was said of it */
         char *old_path, *new_path; /* UNDO_CGROUP; new_path also UNDO_CPUS and UNDO_DIR */
@@ -76,7 +82,8 @@ DEFINE_CLEANUP(Undo *, undo_free);
 int undo_begin(Undo *u, const char *job, uint64_t *ret_id);
 /* Written and flushed before the change. -ENOSPC and the like mean: do not make the change. */
 int undo_note_affinity(Undo *u, uint64_t id, const char *job, Process p, pid_t tid, uint64_t tid_start,
-                       const Bitset *old, const Bitset *new, bool all, const Bitset *cpuset); /* cpuset may be NULL */
+                       const Bitset *old, const Bitset *new, bool all, const Bitset *cpuset,
+                       const Bitset *pool); /* cpuset, pool may be NULL */
 /* For a thread that has what we wrote for `from` because it was born since: an entry that says so and is committed, so
  * that a change on top of it goes back to that first. */
 int undo_note_inherited(Undo *u, const char *job, Process p, pid_t tid, uint64_t tid_start, const UndoEntry *from);
@@ -86,6 +93,9 @@ int undo_note_cpus(Undo *u, uint64_t id, const char *job, Process p, const char 
                    const Bitset *old, const Bitset *new); /* old may be empty */
 int undo_note_irq(Undo *u, uint64_t id, const char *job, const UndoIrq *irq, const Bitset *old, const Bitset *new);
 int undo_note_dir(Undo *u, uint64_t id, const char *job, const char *path, const char *controller);
+/* Stands at once, whatever becomes of an open transaction; the entries of what is yielded are the caller's to forget. */
+int undo_note_yield(Undo *u, const char *job, Process p);
+int undo_note_yield_irq(Undo *u, const char *job, const UndoIrq *irq);
 int undo_commit(Undo *u, uint64_t id);
 bool undo_committed(const Undo *u, uint64_t id); /* does an entry of it say so? */
 uint64_t undo_next_id(const Undo *u);            /* what undo_begin() will give */
@@ -104,6 +114,8 @@ const UndoEntry *undo_entries(Undo *u, size_t *ret_n);
 const UndoEntry *undo_find_tid(const Undo *u, pid_t tid, uint64_t tid_start); /* its UNDO_AFFINITY entry or NULL */
 const UndoEntry *undo_find_cgroup(const Undo *u, Process p, const char *controller);
 const UndoEntry *undo_find_cpus(const Undo *u, const char *group);
+const UndoEntry *undo_find_yield(const Undo *u, Process p);
+const UndoEntry *undo_find_yield_irq(const Undo *u, const UndoIrq *irq);
 int undo_forget(Undo *u, const UndoEntry *e); /* undone, or its thread is gone */
 
 /* A journal in memory only, from text (tests, fuzzing): notes fail with -EBADF. *ret_n_bad: unreadable lines. */

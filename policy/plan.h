@@ -24,6 +24,7 @@ typedef struct PlanTask {
         Bitset cpus;                     /* os numbers; never empty in a feasible plan */
         Bitset mems;                     /* os numbers; preferred, never bound */
         Bitset irq_cpus;                 /* "" when none are kept for interrupts */
+        bool irqs_within;                /* … and enforcement is to keep some of cpus for them; the daemon says so */
         Bitset cpus_before, mems_before; /* where there is a process */
         bool changed;                    /* differs from what the kernel says now */
         bool owned;                      /* started by run, lives in qsched.slice */

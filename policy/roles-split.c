@@ -9,6 +9,8 @@
 #include "common/text.h"
 #include "policy/roles.h"
 
+_Static_assert(ROLES_MAX <= 64, "RoleSplit.seen has a bit for each");
+
 typedef struct Core {      /* what of it is in the pool */
         unsigned place[4]; /* node, l3, cluster, core */
         unsigned first;    /* lowest CPU: the order of cores of which nothing is known */
@@ -151,7 +153,7 @@ static int sort_out_isolated(Split *s) {
         return say_left_out(s, &isolated);
 }
 
-static int assign_roles(Split *s, const RoleThread *threads, size_t n, bool interrupts) {
+static int assign_roles(Split *s, const RoleThread *threads, size_t n, bool interrupts, uint64_t seen) {
         RoleSplit *o = s->out;
 
         o->grants = calloc(MAX(s->roles->n_roles, (size_t) 1), sizeof(*o->grants));
@@ -167,9 +169,13 @@ static int assign_roles(Split *s, const RoleThread *threads, size_t n, bool inte
                 o->grants[o->role[i]].n_threads++;
         }
         o->n_threads = n;
-        for (size_t i = 0; i < o->n_grants; i++)
+        for (size_t i = 0; i < o->n_grants; i++) {
+                uint64_t bit = UINT64_C(1) << i;
+
+                o->seen |= o->grants[i].n_threads > 0 ? bit : seen & bit;
                 o->grants[i].own = s->roles->roles[i].share == ROLE_OWN &&
-                                   (s->roles->roles[i].interrupts ? interrupts : o->grants[i].n_threads > 0);
+                                   (s->roles->roles[i].interrupts ? interrupts : (o->seen & bit) != 0);
+        }
         return 0;
 }
 
@@ -362,7 +368,7 @@ static int split_isolated(Split *s, const RoleThread *threads, size_t n, bool in
 }
 
 int roles_split(const Roles *r, const Topology *topology, const Bitset *pool, const RoleThread *threads,
-                size_t n_threads, bool interrupts, RoleSplit *ret) {
+                size_t n_threads, bool interrupts, uint64_t seen, RoleSplit *ret) {
         RoleSplit out = {};
         Split s = { .roles = r, .topology = topology, .out = &out };
         int k;
@@ -377,7 +383,7 @@ int roles_split(const Roles *r, const Topology *topology, const Bitset *pool, co
         if (k >= 0)
                 k = order_roles(&s);
         if (k >= 0)
-                k = assign_roles(&s, threads, n_threads, interrupts);
+                k = assign_roles(&s, threads, n_threads, interrupts, seen);
         out.n_cores = s.n_cores;
         if (k >= 0)
                 k = out.isolated ? split_isolated(&s, threads, n_threads, interrupts) : split_balanced(&s);
@@ -410,7 +416,7 @@ int role_split_to_json(const RoleSplit *s, const Roles *r, json_t **ret) {
         int k = array ? 0 : -ENOMEM;
 
         for (size_t i = 0; i < s->n_grants && k >= 0; i++)
-                if (s->grants[i].n_threads > 0 || (r->roles[i].interrupts && s->grants[i].own))
+                if (s->grants[i].n_threads > 0 || s->grants[i].own)
                         k = role_json(s->grants + i, r->roles + i, array);
         if (k < 0) {
                 json_decref(array);

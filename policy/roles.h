@@ -93,13 +93,16 @@ typedef struct RoleSplit {
         Bitset irq_cpus; /* empty when not asked for */
         bool isolated;   /* all of the pool is: one thread per core */
         bool refused;    /* … and there are more threads than cores: better left alone */
+        uint64_t seen;   /* by role: those that have threads, or were said to have had */
         char **messages; /* sentences: who shares, what was left out */
 } RoleSplit;
 
 /* topology may be NULL: each CPU is a core then. interrupts: the rank's devices have some and no CPUs are kept for them
- * elsewhere. -EINVAL: the pool is empty. Every thread gets a non-empty part of the pool, also when refused. */
+ * elsewhere. seen: roles (a bit each) that count as if there were threads of them, so that helpers that come and go do
+ * not make the others move each time. -EINVAL: the pool is empty. Every thread gets a non-empty part of the pool, also
+ * when refused. */
 int roles_split(const Roles *r, const Topology *topology, const Bitset *pool, const RoleThread *threads,
-                size_t n_threads, bool interrupts, RoleSplit *ret);
+                size_t n_threads, bool interrupts, uint64_t seen, RoleSplit *ret);
 void role_split_done(RoleSplit *s);
 /* What the i-th thread gets. */
 const Bitset *role_split_cpus(const RoleSplit *s, size_t i);
@@ -107,5 +110,5 @@ const Bitset *role_split_cpus(const RoleSplit *s, size_t i);
 const Bitset *role_split_late(const RoleSplit *s, const Roles *r, const RoleThread *t);
 /* Index of a thread's role. main_comm: the name of its process's main thread, NULL unknown. */
 unsigned role_of(const Roles *r, const RoleThread *t, const char *main_comm);
-/* [{"role":s,"cpus":s,"threads":n,"own":bool,"shared":bool}], roles with threads (and interrupts) only */
+/* [{"role":s,"cpus":s,"threads":n,"own":bool,"shared":bool}], roles that have threads or cores of their own only */
 int role_split_to_json(const RoleSplit *s, const Roles *r, json_t **ret);

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process to be placed, for tests and the demo: threads, some of them late, child processes, a name, an open device
- * node, CPU use. Prints "ready" when all but the late ones run and "late" when those do; ends on SIGTERM (0), or after
- * --seconds. Children have the same threads and end with their parent.
+ * A process to be placed, for tests and the demo: threads, some of them late, some with names of their own, child
+ * processes, a name, an open device node, CPU use. Prints "ready" when all but the late ones run and "late" when those
+ * do; ends on SIGTERM (0), or after --seconds. Children have the same threads, but none of the named ones, and end with
+ * their parent.
  *
- *   worker [--threads=N] [--late=N:SECONDS] [--children=N] [--name=COMM] [--burn] [--open=PATH] [--seconds=N]
+ * With --bind its threads give themselves one CPU, as frameworks do, after so many seconds.
+ *
+ *   worker [--threads=N] [--named=NAME,…] [--late=N:SECONDS [--late-named=NAME,…]] [--children=N] [--name=COMM]
+ *          [--burn] [--open=PATH] [--seconds=N]
+ *          [--bind=CPU:SECONDS]
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -17,9 +24,10 @@
 #include "common/macro.h"
 
 static struct {
-        unsigned threads, late, children, seconds;
-        double late_after;
+        unsigned threads, late, children, seconds, bind;
+        double late_after, bind_after;
         const char *name, *open;
+        char *named, *late_named;
         bool burn;
 } arg = { .threads = 1 };
 
@@ -41,12 +49,26 @@ static void parse_late(const char *s) {
         exit(2);
 }
 
+static void parse_bind(const char *s) {
+        if (sscanf(s, "%u:%lf", &arg.bind, &arg.bind_after) == 2 && arg.bind < CPU_SETSIZE && arg.bind_after > 0)
+                return;
+        fprintf(stderr, "worker: --bind=%s: give CPU:SECONDS\n", s);
+        exit(2);
+}
+
 static void parse(int argc, char **argv) {
         static const struct option options[] = {
-                { "threads", required_argument, NULL, 't' },  { "late", required_argument, NULL, 'l' },
-                { "children", required_argument, NULL, 'c' }, { "name", required_argument, NULL, 'n' },
-                { "burn", no_argument, NULL, 'b' },           { "open", required_argument, NULL, 'o' },
-                { "seconds", required_argument, NULL, 's' },  {},
+                { "threads", required_argument, NULL, 't' },
+                { "late", required_argument, NULL, 'l' },
+                { "children", required_argument, NULL, 'c' },
+                { "name", required_argument, NULL, 'n' },
+                { "burn", no_argument, NULL, 'b' },
+                { "open", required_argument, NULL, 'o' },
+                { "seconds", required_argument, NULL, 's' },
+                { "named", required_argument, NULL, 'N' },
+                { "late-named", required_argument, NULL, 'L' },
+                { "bind", required_argument, NULL, 'B' },
+                {},
         };
         int c;
 
@@ -58,6 +80,9 @@ static void parse(int argc, char **argv) {
                 case 'n': arg.name = optarg; break;
                 case 'b': arg.burn = true; break;
                 case 'o': arg.open = optarg; break;
+                case 'B': parse_bind(optarg); break;
+                case 'N': arg.named = optarg; break;
+                case 'L': arg.late_named = optarg; break;
                 case 's': arg.seconds = number("seconds", optarg); break;
                 default: exit(2);
                 }
@@ -74,15 +99,19 @@ static void *thread(void *unused) {
         return NULL;
 }
 
-static void start_threads(unsigned n) {
+/* So many that keep the name of the main thread, and one for each name. */
+static void start_threads(unsigned n, char *names) {
         pthread_attr_t attr;
 
         pthread_attr_init(&attr);
         pthread_attr_setstacksize(&attr, 64 << 10);
-        for (unsigned i = 0; i < n; i++) {
+        for (unsigned i = 0; i < n || names; i++) {
+                char *name = i < n ? NULL : strsep(&names, ",");
                 pthread_t t;
                 int e = pthread_create(&t, &attr, thread, NULL);
 
+                if (e == 0 && name)
+                        e = pthread_setname_np(t, name);
                 if (e != 0) {
                         fprintf(stderr, "worker: thread %u cannot be started: %s\n", i, strerror(e));
                         exit(1);
@@ -106,6 +135,7 @@ static bool start_children(void) {
                 if (getppid() != parent)
                         _exit(0);
                 arg.late = 0;
+                arg.late_named = NULL;
                 return true;
         }
         return false;
@@ -115,12 +145,34 @@ static void on_term(int signo) {
         _exit(0);
 }
 
-static void start_late(void) {
-        struct timespec ts = { .tv_sec = (time_t) arg.late_after };
+static void wait_for(double seconds) {
+        struct timespec ts = { .tv_sec = (time_t) seconds };
 
-        ts.tv_nsec = (long) ((arg.late_after - (double) ts.tv_sec) * 1e9);
+        ts.tv_nsec = (long) ((seconds - (double) ts.tv_sec) * 1e9);
         (void) nanosleep(&ts, NULL);
-        start_threads(arg.late);
+}
+
+static void bind_threads(void) {
+        struct dirent *de;
+        cpu_set_t set;
+        DIR *d;
+
+        wait_for(arg.bind_after);
+        CPU_ZERO(&set);
+        CPU_SET(arg.bind, &set);
+        d = opendir("/proc/self/task");
+        while (d && (de = readdir(d)))
+                if (de->d_name[0] != '.')
+                        (void) sched_setaffinity((pid_t) atoi(de->d_name), sizeof(set), &set);
+        if (d)
+                (void) closedir(d);
+        puts("bound");
+        (void) fflush(stdout);
+}
+
+static void start_late(void) {
+        wait_for(arg.late_after);
+        start_threads(arg.late, arg.late_named);
         puts("late");
         (void) fflush(stdout);
 }
@@ -137,7 +189,7 @@ int main(int argc, char **argv) {
                 return 1;
         }
         child = start_children();
-        start_threads(arg.threads - 1);
+        start_threads(arg.threads - 1, child ? NULL : arg.named);
         if (!child) {
                 puts("ready");
                 (void) fflush(stdout);
@@ -146,7 +198,9 @@ int main(int argc, char **argv) {
                 (void) signal(SIGALRM, on_term);
                 (void) alarm(arg.seconds);
         }
-        if (arg.late > 0)
+        if (arg.bind_after > 0)
+                bind_threads();
+        if (arg.late > 0 || arg.late_named)
                 start_late();
         thread(NULL);
 }

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -277,9 +278,37 @@ static void *churn_thread(void *unused) {
         return NULL;
 }
 
+static pid_t named_tid; /* of the last one */
+static pthread_t named_thread;
+static sem_t named_ready, named_end;
+
+static void *named_main(void *name) {
+        (void) prctl(PR_SET_NAME, name);
+        named_tid = gettid();
+        (void) sem_post(&named_ready);
+        (void) sem_wait(&named_end);
+        return NULL;
+}
+
+static void start_named(int in) {
+        char name[16];
+
+        if (read(in, name, sizeof(name)) != sizeof(name) || pthread_create(&named_thread, NULL, named_main, name) != 0)
+                _exit(1);
+        (void) sem_wait(&named_ready);
+}
+
+static void end_named(void) {
+        (void) sem_post(&named_end);
+        (void) pthread_join(named_thread, NULL);
+}
+
 static void puppet_main(int in, int out) {
         pthread_t t;
         char command;
+
+        (void) sem_init(&named_ready, 0, 0);
+        (void) sem_init(&named_end, 0, 0);
 
         (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (int fd = 3; fd < 256; fd++) /* the journal's lock among them */
@@ -294,7 +323,12 @@ static void puppet_main(int in, int out) {
                                 (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
                                 sleep_thread(NULL);
                         }
-                } else if (pthread_create(&t, NULL, command == 't' ? sleep_thread : churn_thread, NULL) != 0)
+                } else if (command == 'n') {
+                        start_named(in);
+                        pid = named_tid;
+                } else if (command == 'e')
+                        end_named();
+                else if (pthread_create(&t, NULL, command == 't' ? sleep_thread : churn_thread, NULL) != 0)
                         _exit(1);
                 if (write(out, &pid, sizeof(pid)) != sizeof(pid))
                         break;
@@ -337,6 +371,20 @@ pid_t puppet_fork(Puppet *p) {
 
 void puppet_thread(Puppet *p) {
         (void) puppet_do(p, 't');
+}
+
+pid_t puppet_named(Puppet *p, const char *name) {
+        char text[17] = "n";
+        pid_t pid;
+
+        (void) snprintf(text + 1, sizeof(text) - 1, "%.15s", name);
+        assert_int_equal(write(p->in, text, sizeof(text)), sizeof(text));
+        assert_int_equal(read(p->out, &pid, sizeof(pid)), sizeof(pid));
+        return pid;
+}
+
+void puppet_end_named(Puppet *p) {
+        (void) puppet_do(p, 'e');
 }
 
 void puppet_churn(Puppet *p) {

@@ -50,6 +50,31 @@ static Config *load(const char *path, const char *devices) {
         return c;
 }
 
+/* As the built-in ones, but for the role `other`. */
+static void assert_same_roles(const Roles *r, const char *other) {
+        Roles built_in;
+
+        assert_int_equal(roles_default(&built_in), 0);
+        assert_int_equal(r->n_roles, built_in.n_roles);
+        for (size_t i = 0; i < r->n_roles; i++) {
+                const Role *a = r->roles + i, *b = built_in.roles + i;
+
+                assert_string_equal(a->name, b->name);
+                if (other && streq(a->name, other))
+                        continue;
+                assert_int_equal(strv_length(a->comm), strv_length(b->comm));
+                for (size_t k = 0; k < strv_length(a->comm); k++)
+                        assert_string_equal(a->comm[k], b->comm[k]);
+                assert_int_equal(a->main, b->main);
+                assert_int_equal(a->children, b->children);
+                assert_int_equal(a->interrupts, b->interrupts);
+                assert_int_equal(a->share, b->share);
+                assert_int_equal(a->cpus, b->cpus);
+                assert_int_equal(a->priority, b->priority);
+        }
+        roles_done(&built_in);
+}
+
 /* What a caller without configuration (qschedctl plan offline) gets must be what the daemon gets by default. */
 static void assert_defaults(const Config *c) {
         DecideParams p;
@@ -67,6 +92,8 @@ static void assert_defaults(const Config *c) {
         assert_int_equal(strv_length(c->pci_ids), 0);
         assert_int_equal(c->interval_usec, 5000000);
         assert_int_equal(c->devices.n_files, 1);
+        assert_true(c->thread_roles);
+        assert_same_roles(&c->roles, NULL);
 }
 
 static void test_empty(void **state) {
@@ -81,7 +108,7 @@ static void test_print(void **state) {
         _cleanup_free_ char *text = NULL, *path = NULL;
         _cleanup_(config_freep) Config *commented = NULL, *spoken = NULL;
         _cleanup_(config_table_done) ConfigTable t = {};
-        size_t size, keys = 0, rows = 0;
+        size_t size, keys = 0, rows = 0, roles = 0;
         FILE *f = open_memstream(&text, &size);
 
         assert_int_equal(config_print(f), 0);
@@ -90,14 +117,17 @@ static void test_print(void **state) {
         commented = load(path, NULL);
         assert_defaults(commented);
         for (char *line = text; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
-                if (line[0] == '#' && line[1] >= 'A' && line[1] <= 'Z') {
+                if (line[0] == '#' && strncmp(line, "#[Role NAME]", 12) != 0 &&
+                    ((line[1] >= 'A' && line[1] <= 'Z') || strncmp(line, "#[Role ", 7) == 0)) {
+                        roles += line[1] == '[';
+                        keys += roles == 0;
                         line[0] = ' ';
-                        keys++;
                 }
         assert_int_equal(config_table(&t), 0);
         for (const ConfigItem *i = t.items; i->section; i++)
                 rows++;
         assert_int_equal(keys, rows);
+        assert_int_equal(roles, commented->roles.n_roles);
         free(path);
         path = put("spoken.conf", text);
         spoken = load(path, NULL);
@@ -226,11 +256,39 @@ static void test_files(void **state) {
         assert_null(c);
 }
 
+/* [Role] sections of all files in their order, over the built-in ones. */
+static void test_roles(void **state) {
+        _cleanup_free_ char *path = put("qschedd.conf", "[Placement]\nThreadRoles=no\n"
+                                                        "[Role runtime]\nCPUs=2\nPriority=10\n"
+                                                        "[Role watch]\nComm=watch*\n");
+        _cleanup_free_ char *one = put("qschedd.conf.d/10.conf", "[Role Runtime]\nCPUs=3\n"), *message = NULL;
+        _cleanup_(config_freep) Config *c = load(path, NULL);
+        Config *none = NULL;
+        Role *role;
+        size_t n = c->roles.n_roles;
+
+        assert_false(c->thread_roles);
+        role = roles_get(&c->roles, "runtime");
+        assert_int_equal(role->cpus, 3);
+        assert_int_equal(role->priority, 10);
+        assert_string_equal(role->comm[0], "acl_thread");
+        role = roles_get(&c->roles, "watch");
+        assert_int_equal(c->roles.n_roles, n);
+        assert_int_equal(role->share, ROLE_OWN);
+        free(put("qschedd.conf.d/20.conf", "[Role watch]\nCores=3\n"));
+        assert_int_equal(config_load(path, NULL, &none, &message), -EBADMSG);
+        assert_non_null(strstr(message, "20.conf:2"));
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_teardown(test_empty, clear),    cmocka_unit_test_teardown(test_print, clear),
-                cmocka_unit_test_teardown(test_weights, clear),  cmocka_unit_test(test_words),
-                cmocka_unit_test_teardown(test_drop_ins, clear), cmocka_unit_test_teardown(test_bad, clear),
+                cmocka_unit_test_teardown(test_empty, clear),
+                cmocka_unit_test_teardown(test_print, clear),
+                cmocka_unit_test_teardown(test_roles, clear),
+                cmocka_unit_test_teardown(test_weights, clear),
+                cmocka_unit_test(test_words),
+                cmocka_unit_test_teardown(test_drop_ins, clear),
+                cmocka_unit_test_teardown(test_bad, clear),
                 cmocka_unit_test_teardown(test_files, clear),
         };
 

@@ -203,7 +203,7 @@ static void test_drift(void **state) {
         assert_int_equal(f->outcome.n_drift, 1);
         assert_int_equal(f->outcome.n_written, 0);
         assert_int_equal(f->outcome.changes[0].tid, w.process.pid);
-        assert_message(f, "left alone");
+        assert_int_equal(f->outcome.changes[0].act, DRIFT_LEFT);
         assert_int_equal(count_masks(w.process.pid, cpu_a), 1);
         assert_int_equal(journal_size(f), size);
 
@@ -245,7 +245,7 @@ static void test_gone_and_reused(void **state) {
         assert_int_equal(bitset_parse(cpu_all, &new), 0);
         assert_int_equal(undo_begin(f->undo, "train", &id), 0);
         assert_int_equal(undo_note_affinity(f->undo, id, "train", before, before.pid, before.start_time, &old, &new,
-                                            false, NULL),
+                                            false, NULL, NULL),
                          0);
         assert_int_equal(undo_commit(f->undo, id), 0);
         assert_int_equal(apply(f, w.process, cpu_b), 0);

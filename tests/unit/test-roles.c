@@ -37,7 +37,7 @@ static RoleSplit split(const Roles *r, const Topology *t, const char *pool, cons
         RoleSplit s;
 
         assert_int_equal(bitset_parse(pool, &b), 0);
-        assert_int_equal(roles_split(r, t, &b, threads, n, irq, &s), 0);
+        assert_int_equal(roles_split(r, t, &b, threads, n, irq, 0, &s), 0);
         return s;
 }
 
@@ -272,7 +272,7 @@ static void test_empty_pool(void **state) {
         Roles r = defaults();
         RoleSplit s;
 
-        assert_int_equal(roles_split(&r, NULL, &empty, helpers4, 1, false, &s), -EINVAL);
+        assert_int_equal(roles_split(&r, NULL, &empty, helpers4, 1, false, 0, &s), -EINVAL);
         roles_done(&r);
 }
 
@@ -343,9 +343,9 @@ static void test_random(void **state) {
                                                    i > 0 && roll(&seed, 6) == 0 };
                 for (size_t i = 0; i < r.n_roles; i++)
                         r.roles[i].cpus = 1 + roll(&seed, 5);
-                assert_int_equal(roles_split(&r, t, &pool, threads, n, round % 2, &a), 0);
+                assert_int_equal(roles_split(&r, t, &pool, threads, n, round % 2, 0, &a), 0);
                 check_invariants(&r, t, &pool, threads, n, &a);
-                assert_int_equal(roles_split(&r, t, &pool, threads, n, round % 2, &b), 0);
+                assert_int_equal(roles_split(&r, t, &pool, threads, n, round % 2, 0, &b), 0);
                 for (size_t i = 0; i < n; i++)
                         assert_true(bitset_equal(role_split_cpus(&a, i), role_split_cpus(&b, i)));
                 role_split_done(&a);

@@ -88,7 +88,7 @@ static int note(Undo *u, uint64_t id, const char *job, pid_t tid, const char *ol
         assert_int_equal(bitset_parse(old, &o), 0);
         assert_int_equal(bitset_parse(new, &n), 0);
         r = undo_note_affinity(u, id, job, (Process){ 80, 1234 }, tid, 1000 + (uint64_t) tid, &o, &n, tid % 2 == 0,
-                               tid % 3 == 0 ? &o : NULL);
+                               tid % 3 == 0 ? &o : NULL, NULL);
         bitset_done(&o);
         bitset_done(&n);
         return r;
