@@ -398,7 +398,7 @@ static void add_text(const Fixture *f, const char *text) {
 static void test_bad_lines(void **state) {
         static const char *const bad[] = {
                 "rubbish\n",
-                "{\"t\":\"nonsense\"}\n",
+                "{\"t\":7}\n",
                 "[1]\n",
                 "\n",
                 "{\"t\":\"affinity\",\"id\":1,\"job\":\"a\",\"pid\":-5,\"start\":1,\"tid\":1,\"tid_start\":1,\"old\":\"0\",\"new\":\"1\"}\n",
@@ -430,6 +430,35 @@ static void test_bad_lines(void **state) {
                 reopen(f); /* the bad lines are gone from the file itself */
                 assert_null(f->messages);
                 assert_int_equal(count(f->undo), 1);
+        }
+}
+
+/* After a downgrade: nothing is set aside, the line outlives rewriting and the end of all entries, not the boot. */
+static void test_later_version(void **state) {
+        static const char line[] = "{\"t\":\"later\",\"id\":1,\"what\":[1,2]}\n";
+        Fixture *f = *state;
+        uint64_t id;
+
+        assert_int_equal(undo_begin(f->undo, "a", &id), 0);
+        assert_int_equal(note(f->undo, id, "a", 81, "0-7", "0-1"), 0);
+        assert_int_equal(undo_commit(f->undo, id), 0);
+        add_text(f, line);
+        for (int i = 0; i < 3; i++) {
+                _cleanup_free_ char *text = NULL, *aside = NULL;
+
+                reopen(f);
+                assert_int_equal(strv_length(f->messages), i < 2 ? 1 : 2);
+                assert_non_null(strstr(f->messages[i < 2 ? 0 : 1], "later qschedd"));
+                assert_true(asprintf(&aside, "%s.bad-1", f->journal) > 0);
+                assert_int_equal(access(aside, F_OK), i < 2 ? -1 : 0);
+                if (i == 0)
+                        assert_int_equal(undo_forget(f->undo, undo_find_tid(f->undo, 81, 1081)), 0);
+                if (i == 1)
+                        add_text(f, "rubbish\n"); /* has it rewritten */
+                if (i == 2)
+                        assert_int_equal(count(f->undo), 0);
+                assert_int_equal(read_regular_file(f->journal, 1 << 20, &text, NULL), 0);
+                assert_non_null(strstr(text, line));
         }
 }
 
@@ -550,6 +579,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_growth, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_many, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_bad_lines, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_later_version, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_not_a_file, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_other_boot, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
