@@ -22,10 +22,10 @@ static const PlacementTerm *term_by_name(const char *name) {
         return NULL;
 }
 
-/* What numa_maps says, of which the rest may be missing when that took too long. */
-static void show_memory(const json_t *t) {
-        const json_t *nodes = jget(t, "memory_by_node"), *v;
-        const char *node, *between = "  has ";
+/* Bytes by node, if there are any. */
+static bool show_nodes(const char *before, const json_t *nodes) {
+        const char *node, *between = before;
+        const json_t *v;
         char bytes[32];
 
         json_object_foreach ((json_t *) nodes, node, v)
@@ -34,8 +34,31 @@ static void show_memory(const json_t *t) {
                             text_format_bytes(bytes, sizeof(bytes), (uint64_t) json_integer_value(v)), node);
                         between = ", ";
                 }
-        if (*between == ',')
+        return between != before;
+}
+
+/* What numa_maps says, of which the rest may be missing when that took too long. */
+static void show_memory(const json_t *t) {
+        if (show_nodes("  has ", jget(t, "memory_by_node")))
                 out("%s\n", json_is_false(jget(t, "memory_complete")) ? " (and more that was not counted)" : "");
+}
+
+/* Of the process and of its children: where pages were when they were looked for, and what became of them. */
+static void show_moves(const json_t *moves) {
+        const json_t *move;
+        size_t i;
+
+        json_array_foreach ((json_t *) moves, i, move) {
+                _cleanup_free_ char *text = NULL;
+
+                if (asprintf(&text, "memory of pid %.0f: %s%s%s", jnum(move, "pid"),
+                             *jstr(move, "sentence") ? jstr(move, "sentence") : "waits to be looked at",
+                             *jstr(move, "advice") ? "; " : "", jstr(move, "advice")) < 0)
+                        return;
+                if (show_nodes("  had ", jget(move, "found")))
+                        out(" before it was moved to node %s\n", jstr(move, "nodes"));
+                out_wrapped("  ", "    ", INK_NONE, text);
+        }
 }
 
 static void show_place(const json_t *t) {
@@ -53,7 +76,29 @@ static void show_place(const json_t *t) {
         out("\n");
         if (*before && json_is_true(jget(t, "changed")))
                 out_wrapped("  now on CPUs ", "    ", INK_WARN, before);
+        show_moves(jget(t, "moves"));
         show_memory(t);
+}
+
+/* Which of the rank's CPUs its threads have; nothing to see where all have all of them. */
+static void show_roles(const json_t *roles) {
+        static const char *const columns[] = { "ROLE", ">THREADS", "CORES", "*CPUS", NULL };
+        _cleanup_(table_freep) Table *table = NULL;
+        const json_t *role;
+        size_t i;
+
+        if (json_array_size(roles) < 2 || table_new(columns, &table) < 0)
+                return;
+        json_array_foreach ((json_t *) roles, i, role) {
+                bool own = json_is_true(jget(role, "own")), shared = json_is_true(jget(role, "shared"));
+
+                table_add(table, INK_BOLD, "%s", jstr(role, "role"));
+                table_add(table, INK_NONE, "%.0f", jnum(role, "threads"));
+                table_add(table, shared ? INK_WARN : INK_NONE, "%s", shared ? "shared" : own ? "own" : "-");
+                table_add(table, INK_GOOD, "%s", jstr(role, "cpus"));
+        }
+        out("\n");
+        table_print(table);
 }
 
 /* The weight in force, which the configuration may have set; else the default. */
@@ -116,6 +161,7 @@ static void show_explained(const json_t *j) {
                 if (i > 0)
                         out("\n");
                 show_place(t);
+                show_roles(jget(t, "roles"));
                 show_terms(t, jget(j, "terms"));
                 show_reasons(jget(t, "reasons"));
         }

@@ -163,6 +163,46 @@ static void show_interrupts(const json_t *irqs) {
         table_print(table);
 }
 
+static double moved_bytes(const json_t *move, const char *what) {
+        double n = jnum(jget(move, "pages"), what);
+
+        return isnan(n) ? 0 : n * jnum(move, "page_size");
+}
+
+/* Where all was there already there is nothing to tell. */
+static void show_move(const json_t *move) {
+        double there = moved_bytes(move, "moved") + moved_bytes(move, "already");
+        double all = moved_bytes(move, "seen") - moved_bytes(move, "absent");
+        bool ended_well = streq(jstr(move, "stop"), "done"), runs = streq(jstr(move, "stop"), "running");
+        _cleanup_free_ char *text = NULL;
+        char a[32], b[32];
+
+        if (!move || json_is_null(move) || streq(jstr(move, "stop"), "gone") ||
+            (!runs && ended_well && !(jnum(jget(move, "pages"), "moved") > 0)))
+                return;
+        if (asprintf(&text, "Memory: %s %s of %s on node %s%s, longest stall %.0f ms%s%s%s%s", jstr(move, "task"),
+                     text_format_bytes(a, sizeof(a), (uint64_t) there),
+                     text_format_bytes(b, sizeof(b), (uint64_t) fmax(all, there)), jstr(move, "nodes"),
+                     runs ? " so far" : "", jnum(move, "stall_max_us") / 1000, runs || ended_well ? "" : "; stopped: ",
+                     runs || ended_well ? "" : jstr(move, "why"), *jstr(move, "advice") ? "; " : "",
+                     jstr(move, "advice")) < 0)
+                text = NULL;
+        if (text)
+                out_wrapped("     ", "       ", runs || ended_well ? INK_NONE : INK_WARN, text);
+}
+
+static void show_moves(const json_t *moves) {
+        const json_t *move;
+        size_t i;
+
+        json_array_foreach (jget(moves, "last"), i, move)
+                show_move(move);
+        show_move(jget(moves, "running"));
+        if (jnum(moves, "waiting") > 0)
+                out("     Memory: %.0f more process%s to be looked at\n", jnum(moves, "waiting"),
+                    jnum(moves, "waiting") == 1 ? "" : "es");
+}
+
 static void show_drift(const json_t *drift) {
         size_t i;
         const json_t *d;
@@ -220,6 +260,7 @@ int verb_status(const Options *o, int argc, char **argv) {
                 show_machine(j);
                 show_devices_line(jget(j, "devices"));
                 show_plan_line(jget(j, "plan"));
+                show_moves(jget(j, "moves"));
                 show_jobs(jget(j, "jobs"));
                 show_tasks(jget(j, "tasks"));
                 show_interrupts(jget(j, "interrupts"));

@@ -24,12 +24,18 @@
  *   "devices":[record device],"tasks":[record task, with "owner":s|null,"owner_kind":s,"applied":bool],
  *   "jobs":[{"name":s,"priority":n,"ranks":n,"matched":n,"uid":n,"confined":bool,"run":bool}],
  *   "plan":null | the plan in force as by Plan, "last_change":usec realtime or 0, "ticks":n, "queued":n,
- *   "drift":[{"job":s,"pid":n,"tid":n,"comm":s,"expected":cpus,"found":cpus}], of interrupts "irq":n,"device":s for pid, tid
+ *   "drift":[{"job":s,"pid":n,"tid":n,"comm":s,"expected":cpus,"found":cpus,"author":s?,"hint":s?,
+ *     "done":"left|reasserted|given-up|yielded"}], of groups "path":s for tid, of interrupts "irq":n,"device":s for both
  *   "interrupts":[{"irq":n,"name":s,"device":s,"pci":s,"job":s,"state":"ok|pending|drift|fixed|failed","wanted":cpus,
- *     "affinity":cpus,"effective":cpus, "spilled":true, "error":s, "author":s}],"warnings":[sentences]}
+ *     "affinity":cpus,"effective":cpus, "spilled":true, "error":s, "author":s}],"moves":{"enabled":b,"waiting":n,"running":move|null,
+ *     "last":[move]},"warnings":[sentences]}
+ *   move: {"job":s,"task":s,"pid":n,"nodes":s,"stop":"running|done|…" or in Explain "waiting","why":s|null,"sentence":s,
+ *     "advice":s,"found":{"0":bytes},"bytes_moved":n,"stall_max_us":n,"pages":{"seen","moved",…},…}, move_report_to_json()
+ * Plan tasks of Apply, Run, GetStatus and Explain that are placed, with ThreadRoles=yes: "roles":[{"role":s,"cpus":cpus,
+ *   "threads":n,"own":b,"shared":b}] own: cores of its own, shared: … with other helpers
  * Explain: "tasks": plan tasks with "pid", "energy":{"total":x,"terms":{}}, "reasons":[sentences], "now":record task|null;
  *   "memory_by_node":{"0":bytes}|null by numa_maps, null when it may not be read (not one's own process) or time is up,
- *   "memory_complete":b (false: time was up, more was not looked at);
+ *   "memory_complete":b (false: time was up, more was not looked at); "moves":[move], of the process and its children;
  *   "terms":[{"name","group","unit","weight","value","help"}] value: of the whole plan; "weights":{"alpha","beta","gamma","delta"}
  * Apply and Run of what is infeasible: Apply answers with the plan ("feasible":false, no "outcome"), Run with .Infeasible.
  * Apply with dry-run: the plan and "dry_run":true, no "outcome". A job without Name= is called "job" (so put the name in).

@@ -2,90 +2,13 @@
 /*
  * What happens to the kernel and to the plan in force. The plan in force holds the tasks of all scopes: a solve of one
  * scope replaces that scope's tasks and leaves the others. Every outcome goes through manager_log_outcome() and
- * manager_take_outcome(), which keeps the time of the last change and tells of drift once.
+ * manager_take_outcome(), which keeps the time of the last change and has drift told (manager-drift.c).
  */
 #include <errno.h>
 #include <time.h>
 
 #include "common/log.h"
 #include "daemon/manager-internal.h"
-
-void drift_free(Drift *d, size_t n) {
-        for (size_t i = 0; i < n; i++) {
-                free(d[i].job);
-                free(d[i].comm);
-                free(d[i].device);
-                free(d[i].expected);
-                free(d[i].found);
-        }
-        free(d);
-}
-
-static const Drift *drift_find(const Drift *d, size_t n, const Change *c, const char *found) {
-        for (size_t i = 0; i < n; i++)
-                if (d[i].pid == c->process.pid && d[i].tid == c->tid && d[i].irq == c->irq.irq &&
-                    streq(d[i].found, found))
-                        return &d[i];
-        return NULL;
-}
-
-static int drift_add(Drift **list, size_t *n, const Change *c, const char *found) {
-        Drift *d;
-
-        d = reallocarray(*list, *n + 1, sizeof(*d));
-        if (!d)
-                return -ENOMEM;
-        *list = d;
-        d += *n;
-        *d = (Drift){ .pid = c->process.pid,
-                      .tid = c->tid,
-                      .job = strdup(strempty(c->job)),
-                      .comm = strdup(c->irq.device ? c->irq.name : strempty(c->comm)),
-                      .device = c->irq.device ? strdup(c->irq.device) : NULL,
-                      .irq = c->irq.irq,
-                      .found = strdup(found) };
-        (*n)++;
-        if (!d->job || !d->comm || !d->found || (c->irq.device && !d->device) ||
-            bitset_format(&c->wanted, &d->expected) < 0)
-                return -ENOMEM;
-        return 0;
-}
-
-/* Once for each thread and mask found; a mask that is in order again is told of anew when it drifts again. */
-static int tell_drift(Manager *m, const Outcome *o) {
-        Drift *list = NULL;
-        size_t n = 0;
-        int r = 0;
-
-        for (size_t i = 0; r >= 0 && i < o->n_changes; i++) {
-                const Change *c = &o->changes[i];
-                _cleanup_free_ char *found = NULL;
-
-                if (c->result != CHANGE_DRIFT)
-                        continue;
-                r = bitset_format(bitset_isempty(&c->got) ? &c->old : &c->got, &found);
-                if (r >= 0)
-                        r = drift_add(&list, &n, c, found);
-                if (r < 0 || drift_find(m->drift, m->n_drift, c, found))
-                        continue;
-                if (!c->irq.device) /* of interrupts a sentence of the outcome tells, with who it may have been */
-                        log_notice("Job %s: pid %d tid %d (%s): its mask is %s, not %s as placed: changed by somebody "
-                                   "else, left alone",
-                                   strempty(c->job), (int) c->process.pid, (int) c->tid, strempty(c->comm), found,
-                                   list[n - 1].expected);
-                for (size_t k = 0; k < m->n_observers; k++)
-                        if (m->observers[k].drift)
-                                m->observers[k].drift(m->observers[k].userdata, c);
-        }
-        if (r < 0) {
-                drift_free(list, n);
-                return r;
-        }
-        drift_free(m->drift, m->n_drift);
-        m->drift = list;
-        m->n_drift = n;
-        return 0;
-}
 
 static void note_change(Manager *m) {
         struct timespec now;
@@ -94,10 +17,14 @@ static void note_change(Manager *m) {
         m->last_change = (uint64_t) now.tv_sec * 1000000U + (uint64_t) now.tv_nsec / 1000U;
 }
 
-int manager_take_outcome(Manager *m, const Outcome *o) {
+static int take_outcome(Manager *m, const Outcome *o, bool tick) {
         if (o->n_written > 0)
                 note_change(m);
-        return tell_drift(m, o);
+        return manager_tell_drift(m, o, tick);
+}
+
+int manager_take_outcome(Manager *m, const Outcome *o) {
+        return take_outcome(m, o, false);
 }
 
 static int copy_children(PlanTask *p, const Task *t) {
@@ -137,12 +64,20 @@ int manager_enforce(Manager *m, const char *why) {
         r = m->plan ? refresh_children(m) : 0;
         if (r < 0)
                 return r;
-        if (m->plan)
+        enforcer_set_drift(m->enforcer, manager_drift_policy(m));
+        irq_enforcer_set_drift(m->irqs, manager_drift_policy(m));
+        if (m->plan) {
+                manager_mark_plan_fixed(m, m->plan, NULL);
+                manager_mark_irqs(m, m->plan, m->snapshot);
                 r = enforce_apply(m->enforcer, m->plan, NULL, &outcome);
+        }
         manager_place_irqs(m, m->plan, m->snapshot, &outcome);
+        irq_enforcer_set_drift(m->irqs, DRIFT_REPORT);
         manager_log_outcome(m, &outcome, why);
         if (r >= 0)
-                r = manager_take_outcome(m, &outcome);
+                r = take_outcome(m, &outcome, true);
+        if (r >= 0)
+                manager_move_late(m, &outcome);
         if (r >= 0)
                 r = outcome.n_written > 0;
         outcome_done(&outcome);
@@ -239,6 +174,7 @@ int manager_revert_job(Manager *m, AppliedJob *j, const char *why, Outcome *outc
         int r;
 
         manager_forget_plan(m, name);
+        manager_move_forget(m, name);
         r = job_store_retire(m->jobs, j);
         if (r < 0)
                 (void) log_warning_errno(r, "Job %s is reverted, but may be in force again after a restart: %m", name);
@@ -338,8 +274,10 @@ static int revert_rest(Manager *m, const char *job, json_t *names, Outcome *outc
                         job_store_forget(m->jobs, *name);
         if (job)
                 (void) json_array_append_new(names, json_string(job));
-        else
+        else {
                 m->plan = plan_free(m->plan);
+                manager_move_forget(m, NULL);
+        }
         return 0;
 }
 

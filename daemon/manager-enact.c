@@ -262,6 +262,7 @@ static int enact(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_mess
         manager_log_outcome(m, &outcome, why(q));
         if (r >= 0) {
                 (void) manager_take_outcome(m, &outcome);
+                manager_move_order(m, q, s->plan, &outcome);
                 r = settle(m, q, s, &outcome, group, ret);
         }
         outcome_done(&outcome);

@@ -93,14 +93,16 @@ int manager_status(Manager *m, json_t **ret) {
         r = m->plan ? plan_to_json(m->plan, &plan) : 0;
         if (r < 0)
                 log_debug("The plan in force cannot be shown: %s", strerror(-r));
+        else if (plan)
+                manager_show_roles(m, m->plan, plan);
         root = json_pack(
-                "{s:s,s:I,s:s,s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:o}", "version", PACKAGE_VERSION, "pid",
+                "{s:s,s:I,s:s,s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:o,s:o}", "version", PACKAGE_VERSION, "pid",
                 (json_int_t) getpid(), "state", worker_busy(m->worker) ? "solving" : "idle", "cgroup",
                 cgroup_mode_names[collector_cgroups(m->collector)->mode], "interval_us",
                 (json_int_t) m->config->interval_usec, "machine", show_machine(m, collector_topology(m->collector)),
                 "devices", devices, "tasks", tasks, "jobs", jobs, "plan", plan ? plan : json_null(), "last_change",
                 (json_int_t) m->last_change, "ticks", (json_int_t) m->ticks, "queued", (json_int_t) m->n_queued,
-                "drift", show_drift(m), "interrupts", show_irqs(m), "warnings", show_warnings(m));
+                "drift", show_drift(m), "interrupts", show_irqs(m), "moves", manager_show_moves(m), "warnings", show_warnings(m));
         if (!root)
                 return -ENOMEM;
         *ret = root;
@@ -202,8 +204,10 @@ static json_t *explain_planned(const Explain *x, const PlanTask *p, json_t *prin
         (void) json_object_set_new(j, "energy", show_energy(&p->energy));
         (void) json_object_set_new(j, "reasons", json_strv(p->reasons));
         (void) json_object_set_new(j, "now", t ? show_task(s, t) : json_null());
-        if (t)
+        if (t) {
                 add_memory(x, j, t);
+                (void) json_object_set_new(j, "moves", manager_explain_moves(x->m, p));
+        }
         return j;
 }
 

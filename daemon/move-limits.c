@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is asked before each chunk: does anybody wait for memory, which target has room above its reserve and is in the
- * process's cpuset.mems, is the cgroup far enough from its limit? Page cache that can go at once (inactive_file) does
- * not count as used: else every container that has read files would be full.
+ * process's cpuset.mems, is the cgroup far enough from its limit? Page cache that can go at once (inactive, clean) does
+ * not count as used, neither of a node nor of a cgroup: else every host that has been up for long and every container
+ * that has read files would be full.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +37,7 @@ typedef struct NodeRoom {
 
 static int node_room(const MovePages *m, unsigned os, NodeRoom *ret) {
         _cleanup_free_ char *path = NULL, *text = NULL;
-        uint64_t total, available;
+        uint64_t total, available, cache = 0, dirty = 0, writeback = 0;
         int r;
 
         *ret = (NodeRoom){};
@@ -45,8 +46,14 @@ static int node_room(const MovePages *m, unsigned os, NodeRoom *ret) {
         r = read_file_at(AT_FDCWD, path, 64U << 10, &text, NULL);
         if (r < 0)
                 return r == -ENOMEM ? r : 0;
-        if (line_number(text, "MemTotal:", &total) && line_number(text, "MemFree:", &available))
-                *ret = (NodeRoom){ true, total * 1024, available * 1024 };
+        if (!line_number(text, "MemTotal:", &total) || !line_number(text, "MemFree:", &available))
+                return 0;
+        if (line_number(text, "Inactive(file):", &cache)) {
+                (void) line_number(text, "Dirty:", &dirty);
+                (void) line_number(text, "Writeback:", &writeback);
+                available += cache - MIN(cache, dirty + writeback);
+        }
+        *ret = (NodeRoom){ true, total * 1024, available * 1024 };
         return 0;
 }
 
@@ -76,7 +83,7 @@ static int deny_nodes(MovePages *m, const Bitset *allowed, unsigned n_full) {
                 return r;
         if (n_full > 0)
                 return move_finish(m, MOVE_NODE_FULL, 0,
-                                   "node %s has no room: %.0f %% of a node's memory stay free (MemFree in its meminfo)",
+                                   "node %s has no room: %.0f %% of a node's memory stay free (MemFree and Inactive(file) in its meminfo)",
                                    wanted, m->params.reserve * 100);
         if (!bitset_isempty(allowed) && !bitset_intersects(allowed, &m->nodes))
                 return move_finish(m, MOVE_NODE_DENIED, 0, "node %s is not in the process's cpuset.mems, which is %s",

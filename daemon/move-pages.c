@@ -16,8 +16,6 @@
 #include <sys/syscall.h>
 
 #include "common/clock.h"
-#include "common/json.h"
-#include "common/text.h"
 #include "daemon/move-pages-internal.h"
 #include "daemon/readers/tasks.h"
 
@@ -26,9 +24,6 @@
 #endif
 #define MPOL_MF_MOVE (1 << 1)
 #define NOT_TRIED INT_MIN
-
-const char *const move_stop_names[] = { "running",     "done",       "gone",   "cancelled", "pressure", "node-full",
-                                        "node-denied", "group-full", "budget", "refused",   NULL };
 
 const MoveParams move_params_default = {
         .stall_usec = 20000,
@@ -48,7 +43,12 @@ static long kernel_move(void *userdata, pid_t pid, size_t n, void *const *pages,
         return r < 0 ? -errno : r;
 }
 
-static const MoveOps kernel_ops = { kernel_now, kernel_move, NULL };
+/* kcmp orders: 0 the same, 1 and 2 less and greater, 3 different. */
+static bool kernel_same_space(void *userdata, pid_t a, pid_t b) {
+        return syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0) == 0;
+}
+
+const MoveOps move_ops_kernel = { kernel_now, kernel_move, kernel_same_space, NULL };
 
 static bool this_system(const MovePages *m) {
         return m->root[0] == '\0';
@@ -63,7 +63,7 @@ MovePages *move_pages_free(MovePages *m) {
         free(m->root);
         free(m->group_dir);
         bitset_done(&m->nodes);
-        free(m->report.why);
+        move_report_done(&m->report);
         free(m->queue);
         free(m->entries);
         free(m->pending);
@@ -120,7 +120,7 @@ int move_pages_new(Process process, const Bitset *nodes, const MoveParams *param
         if (!m)
                 return -ENOMEM;
         m->pidfd = m->maps_fd = m->pagemap_fd = -1;
-        m->ops = ops ? *ops : kernel_ops;
+        m->ops = ops ? *ops : move_ops_kernel;
         m->report.process = process;
         m->report.page_size = (uint64_t) sysconf(_SC_PAGESIZE);
         m->report.chunk = m->ask = MOVE_CHUNK_FIRST;
@@ -306,14 +306,7 @@ static int move_chunk(MovePages *m) {
 }
 
 static int begin(MovePages *m) {
-        uint64_t pages;
-        unsigned node;
-        int r;
-
         m->begun = true;
-        r = limits_check(m, &node, &pages);
-        if (r < 0 || m->over)
-                return r;
         return walk_open(m);
 }
 
@@ -356,78 +349,4 @@ int move_pages_step(MovePages *m) {
         else if (r < 0 && !m->over)
                 (void) move_finish(m, MOVE_REFUSED, -r, "%s", strerror(-r));
         return r < 0 ? r : !m->over;
-}
-
-int move_report_to_json(const MoveReport *r, json_t **ret) {
-        double page = (double) r->page_size;
-        json_t *pages = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "seen", (json_int_t) r->seen, "moved",
-                                  (json_int_t) r->moved, "already", (json_int_t) r->already, "busy",
-                                  (json_int_t) r->busy, "shared", (json_int_t) r->shared, "absent",
-                                  (json_int_t) r->absent, "failed", (json_int_t) r->failed, "left",
-                                  (json_int_t) r->left);
-        json_t *json = json_pack("{s:i, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:I, s:b, s:o}", "pid",
-                                 (int) r->process.pid, "stop", move_stop_names[r->stop], "why", json_text(r->why),
-                                 "bytes_moved", (json_int_t) ((double) r->moved * page), "bytes_passed_over",
-                                 (json_int_t) r->passed_over, "page_size", (json_int_t) r->page_size, "stall_max_us",
-                                 (json_int_t) r->stall_max_usec, "stall_us", (json_int_t) r->stall_usec, "calls",
-                                 (int) r->calls, "overruns", (int) r->overruns, "walk_us", (json_int_t) r->walk_usec,
-                                 "walk_max_us", (json_int_t) r->walk_max_usec, "pressure_known",
-                                 (int) r->pressure_known, "pages", pages);
-
-        if (!json)
-                return -ENOMEM;
-        *ret = json;
-        return 0;
-}
-
-static void say_count(FILE *f, uint64_t n, const char *what) {
-        if (n > 0)
-                fprintf(f, ", %" PRIu64 " %s %s", n, n == 1 ? "page" : "pages", what);
-}
-
-char *move_report_sentence(const MoveReport *r) {
-        char moved[32], there[32], *text = NULL;
-        size_t size;
-        FILE *f = open_memstream(&text, &size);
-
-        if (!f)
-                return NULL;
-        fprintf(f, "%s moved, %s were there already", text_format_bytes(moved, sizeof(moved), r->moved * r->page_size),
-                text_format_bytes(there, sizeof(there), r->already * r->page_size));
-        say_count(f, r->busy, "busy");
-        say_count(f, r->shared, "shared with other processes");
-        say_count(f, r->failed, "refused");
-        say_count(f, r->left, "left");
-        if (r->calls > 0)
-                fprintf(f, "; longest stall %.1f ms", (double) r->stall_max_usec / 1000);
-        if (r->why && r->stop != MOVE_DONE)
-                fprintf(f, "; stopped: %s", r->why);
-        if (fclose(f) != 0) {
-                free(text);
-                return NULL;
-        }
-        return text;
-}
-
-/* kcmp orders: 0 the same, 1 and 2 less and greater, 3 different. */
-static bool same_space(pid_t a, pid_t b) {
-        return syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0) == 0;
-}
-
-int move_spaces(const Process *p, size_t n, size_t **ret, size_t *ret_n) {
-        size_t *list = calloc(MAX(n, (size_t) 1), sizeof(*list)), count = 0;
-
-        if (!list)
-                return -ENOMEM;
-        for (size_t i = 0; i < n; i++) {
-                bool known = false;
-
-                for (size_t k = 0; k < count && !known; k++)
-                        known = p[list[k]].pid == p[i].pid || same_space(p[list[k]].pid, p[i].pid);
-                if (!known)
-                        list[count++] = i;
-        }
-        *ret = list;
-        *ret_n = count;
-        return 0;
 }

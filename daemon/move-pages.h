@@ -9,7 +9,8 @@
  * files are passed over. Only pages that are elsewhere are moved.
  * Chunk: from few pages on, doubled while a call takes less than half of the bound, cut when it takes longer.
  * Before each chunk: is the process still that one, is there pressure, has the node room above its reserve, has the
- * cgroup? The first no ends the move, with a sentence. The kernel skips pages that other processes map as well.
+ * cgroup? The first no ends the move, with a sentence; where nothing is elsewhere, none of it is asked. The kernel skips
+ * pages that other processes map as well.
  *
  * Nothing is undone at revert: where pages are is no setting.
  */
@@ -52,6 +53,8 @@ typedef struct MoveReport {
         uint64_t seen; /* pages asked about; each is counted once below */
         uint64_t moved, already, busy, shared, absent, failed;
         uint64_t left;        /* found elsewhere, and not tried before the end */
+        uint64_t *found;      /* pages by os number of the node they were found on; n_found of them */
+        unsigned n_found;
         uint64_t passed_over; /* bytes of mappings that were not looked at (huge page files, devices) */
         uint64_t page_size;
         uint64_t stall_max_usec, stall_usec; /* calls that move */
@@ -66,13 +69,16 @@ typedef struct MoveReport {
 typedef struct MoveOps {
         uint64_t (*now)(void *userdata); /* monotonic usec */
         long (*move)(void *userdata, pid_t pid, size_t n, void *const *pages, const int *nodes, int *status);
+        /* Do two processes share one address space? No, where the kernel cannot compare (no kcmp). */
+        bool (*same_space)(void *userdata, pid_t a, pid_t b);
         void *userdata;
 } MoveOps;
+extern const MoveOps move_ops_kernel;
 
 typedef struct MovePages MovePages;
 
 /* nodes: os numbers of the targets. params and ops may be NULL; params' strings are copied. -ESRCH: gone; -EINVAL: no
- * nodes. A move that cannot even begin (no room, no permission) is made nonetheless, ends at its first step and says why. */
+ * nodes. A move that cannot even begin (no permission) is made nonetheless, ends at its first step and says why. */
 int move_pages_new(Process process, const Bitset *nodes, const MoveParams *params, const MoveOps *ops, MovePages **ret);
 MovePages *move_pages_free(MovePages *m);
 DEFINE_CLEANUP(MovePages *, move_pages_free);
@@ -80,10 +86,10 @@ DEFINE_CLEANUP(MovePages *, move_pages_free);
 int move_pages_step(MovePages *m);
 void move_pages_cancel(MovePages *m); /* over at once; the report stays */
 const MoveReport *move_pages_report(const MovePages *m);
+void move_pages_take_report(MovePages *m, MoveReport *ret); /* of a move that is over; move_report_done() */
+void move_report_done(MoveReport *r);
 int move_report_to_json(const MoveReport *r, json_t **ret);
 /* "1.2 GiB moved, 300 MiB were there, 4 pages busy, 12 shared; longest stall 11 ms: done"; NULL on OOM */
 char *move_report_sentence(const MoveReport *r);
-
-/* One process of each address space (CLONE_VM siblings share one; moving it twice is waste): indices into p, ascending.
- * Where the kernel cannot compare (no kcmp), each counts as its own. */
-int move_spaces(const Process *p, size_t n, size_t **ret, size_t *ret_n);
+/* What to do about what stopped it; NULL: nothing. */
+const char *move_stop_advice(MoveStop stop);

@@ -171,7 +171,22 @@ static void next_window(MovePages *m) {
                 m->state = WALK_END;
 }
 
-static void count_queried(MovePages *m, void *page, int status) {
+/* Which nodes there are is not known before: the list grows. */
+static int count_found(MoveReport *r, unsigned node) {
+        if (node >= r->n_found) {
+                uint64_t *more = reallocarray(r->found, node + 1, sizeof(*more));
+
+                if (!more)
+                        return -ENOMEM;
+                memset(more + r->n_found, 0, (node + 1 - r->n_found) * sizeof(*more));
+                r->found = more;
+                r->n_found = node + 1;
+        }
+        r->found[node]++;
+        return 0;
+}
+
+static int count_queried(MovePages *m, void *page, int status) {
         m->report.seen++;
         if (status == -ENOENT || status == -EFAULT) /* gone since, or the zero page */
                 m->report.absent++;
@@ -183,6 +198,7 @@ static void count_queried(MovePages *m, void *page, int status) {
                 m->report.already++;
         else
                 m->pending[m->n_pending++] = page;
+        return status >= 0 ? count_found(&m->report, (unsigned) status) : 0;
 }
 
 static int ask_where(MovePages *m) {
@@ -192,8 +208,12 @@ static int ask_where(MovePages *m) {
 
         if (r < 0)
                 return (int) r;
-        for (size_t i = 0; i < n; i++)
-                count_queried(m, m->queue[m->queue_at + i], m->status[i]);
+        for (size_t i = 0; i < n; i++) {
+                int k = count_queried(m, m->queue[m->queue_at + i], m->status[i]);
+
+                if (k < 0)
+                        return k;
+        }
         m->queue_at += n;
         took = m->ops.now(m->ops.userdata) - start;
         if (took > m->params.stall_usec / 2)
