@@ -20,7 +20,6 @@
 #include "common/fileio.h"
 #include "daemon/enforce-internal.h"
 
-#define SLICE "qsched.slice"
 #define LOST_SECONDS 60
 
 /* The mount that a journal entry's controller stands for; NULL: not mounted any more. */
@@ -92,30 +91,6 @@ static char *safe_name(const char *job) {
         return s;
 }
 
-/* A file of a group, and what is said when it cannot be written: which, what was wanted, what is there. */
-static int group_write(const char *dir, const char *file, const char *text, Outcome *o) {
-        _cleanup_free_ char *path = path_join(dir, file), *is = NULL;
-        int r = path ? write_file_at(AT_FDCWD, path, text) : -ENOMEM;
-
-        if (r >= 0)
-                return 0;
-        (void) read_line_at(AT_FDCWD, path ? path : dir, &is);
-        (void) strv_extendf(&o->messages, "%s/%s cannot be set to \"%s\": %s; it has \"%s\"", dir, file, text,
-                            strerror(-r), strempty(is));
-        return r;
-}
-
-static int group_copy(const char *from, const char *from_file, const char *to, const char *file, Outcome *o) {
-        _cleanup_free_ char *path = path_join(from, from_file), *text = NULL;
-        int r = path ? read_line_at(AT_FDCWD, path, &text) : -ENOMEM;
-
-        if (r < 0) {
-                (void) strv_extendf(&o->messages, "%s/%s cannot be read: %s", from, from_file, strerror(-r));
-                return r;
-        }
-        return group_write(to, file, text, o);
-}
-
 /* 1 made, 0 there already, -EUCLEAN could not (said so); else the journal's error. */
 static int group_mkdir(Enforcer *e, Transaction *t, const char *job, const char *dir, Outcome *o) {
         int r;
@@ -137,9 +112,9 @@ static int group_mkdir(Enforcer *e, Transaction *t, const char *job, const char 
 
 /* v1: a directory starts with no CPUs and no memory nodes, and takes only what its parent has. */
 static int slice_fill_v1(const char *mount, const char *slice, Outcome *o) {
-        int r = group_copy(mount, "cpuset.mems", slice, "cpuset.mems", o);
+        int r = group_copy(mount, slice, "cpuset.mems", o);
 
-        return r < 0 ? r : group_copy(mount, "cpuset.cpus", slice, "cpuset.cpus", o);
+        return r < 0 ? r : group_copy(mount, slice, "cpuset.cpus", o);
 }
 
 static bool hands_down(const char *dir, const char *controller) {
@@ -232,7 +207,7 @@ static int fill_v1(const char *mount, const char *slice, const char *dir, Outcom
         int r = slice_fill_v1(mount, slice, o);
 
         if (r >= 0)
-                r = group_copy(slice, "cpuset.mems", dir, "cpuset.mems", o);
+                r = group_copy(slice, dir, "cpuset.mems", o);
         return r < 0 ? -EUCLEAN : 0;
 }
 
@@ -416,6 +391,10 @@ int group_set_cpus(Enforcer *e, Transaction *t, Process p, const Bitset *cpus, O
         r = entry ? cpus_read(e, entry, &path, &now) : -ENOENT;
         if (r < 0 || bitset_equal(&now, cpus)) /* what cannot be read was not moved there by us, or is gone */
                 return r == -ENOMEM ? r : 0;
+        r = drift_group(e, entry, p, path, &now, cpus, o);
+        if (r <= 0)
+                return r;
+        entry = cpus_entry(e, p); /* entries may have moved */
         noted = undo_find_cpus(e->undo, entry->new_path);
         r = transaction_begin(t);
         if (r >= 0)

@@ -10,6 +10,7 @@
 #include "daemon/readers/role-threads.h"
 
 #define THREAD_PASSES_MAX 16U
+#define SLICE "qsched.slice"
 
 typedef struct Transaction { /* begun with its first note, so that nothing is written when nothing changes */
         Undo *undo;
@@ -39,6 +40,7 @@ struct Enforcer {
         Process yielded; /* by the rank that is being applied, or the last one that was */
         struct CpusetSeen *cpusets; /* processes, and where they were */
         size_t n_cpusets, cpusets_allocated;
+        Bitset slice, slice_lost; /* CPUs of our slice on the legacy hierarchy, and those it lost when they went offline */
 };
 
 /* A process that was the one meant when it was opened, and whose pid cannot pass to another unnoticed. */
@@ -94,6 +96,7 @@ int online_read(Enforcer *e);
 typedef struct CpusetSeen CpusetSeen;
 bool cpuset_replaced(Enforcer *e, Process p, uint64_t cpuset); /* since it was asked last; notes it */
 void cpusets_forget(Enforcer *e);
+int slice_restore(Enforcer *e); /* CPUs that are online again; -ENOMEM */
 
 /* Is `current` what the kernel makes of `wrote` under this cpuset? */
 bool mask_stands(const Bitset *current, const Bitset *wrote, const Bitset *allowed);
@@ -159,6 +162,10 @@ bool drift_is_yielded(const Enforcer *e, Process rank); /* just now: nothing mor
 int drift_group(Enforcer *e, const UndoEntry *entry, Process p, const char *path, const Bitset *now,
                 const Bitset *wanted, Outcome *o);
 int drift_yield(Enforcer *e, const char *job, Process rank);
+
+/* enforce-group-file.c; say what is refused, and why */
+int group_write(const char *dir, const char *file, const char *text, Outcome *o);
+int group_copy(const char *from, const char *to, const char *file, Outcome *o);
 
 /* enforce-group.c */
 bool group_movable(const Enforcer *e, const Task *task);

@@ -381,6 +381,8 @@ static int apply_task(Enforcer *e, Transaction *t, const Plan *plan, const PlanT
 static int apply_tasks(Enforcer *e, const Plan *plan, const char *job, Outcome *o) {
         int r = online_read(e);
 
+        if (r >= 0)
+                r = slice_restore(e);
         for (size_t i = 0; r >= 0 && i < plan->n_tasks; i++) {
                 const PlanTask *task = &plan->tasks[i];
 

@@ -15,7 +15,7 @@ libreaders_la_SOURCES = daemon/readers/machine.c daemon/readers/machine.h \
 	daemon/readers/rolefile.c daemon/readers/rolefile.h daemon/readers/role-threads.c daemon/readers/role-threads.h daemon/readers/pins.c daemon/readers/pins.h \
 	daemon/readers/author.c daemon/readers/author.h daemon/readers/psi.c daemon/readers/psi.h
 libreaders_la_LIBADD = $(HWLOC_LIBS)
-libdaemon_la_SOURCES = daemon/config.c daemon/config.h daemon/collect.c daemon/collect.h daemon/enforce.c daemon/enforce-bus.c daemon/enforce-cpuset.c daemon/enforce-group.c daemon/enforce-outcome.c daemon/enforce-revert.c daemon/enforce-roles.c \
+libdaemon_la_SOURCES = daemon/config.c daemon/config.h daemon/collect.c daemon/collect.h daemon/enforce.c daemon/enforce-bus.c daemon/enforce-cpuset.c daemon/enforce-group.c daemon/enforce-group-file.c daemon/enforce-outcome.c daemon/enforce-revert.c daemon/enforce-roles.c \
 	daemon/enforce-util.c daemon/enforce-drift.c daemon/enforce-drift.h daemon/manager-drift.c daemon/enforce-internal.h daemon/enforce.h \
 	daemon/move-pages.c daemon/move-walk.c daemon/move-limits.c daemon/move-report.c daemon/move-pages-internal.h daemon/move-pages.h \
 	daemon/move-queue.c daemon/move-queue.h daemon/manager-move.c \

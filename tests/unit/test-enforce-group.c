@@ -13,6 +13,7 @@
 #include <systemd/sd-daemon.h>
 
 #include "common/fileio.h"
+#include "daemon/enforce-internal.h"
 #include "enforce-fixture.h"
 
 static char foreign[128]; /* a cpuset that is not ours, per test */
@@ -394,6 +395,40 @@ static void test_adopt_full_disk(void **state) {
         daemon_restart(f);
 }
 
+/* What the kernel says of an empty cpuset is "No space left on device": which file is empty, and what is above, is said. */
+static void test_empty_cpuset(void **state) {
+        Fixture *f = *state;
+        _cleanup_free_ char *message = NULL, *other = NULL;
+        char dir[256], child[300], pid[16];
+        Worker w = worker_start("--threads=1", NULL);
+
+        if (!f->cgroups.cpuset)
+                skip();
+        (void) snprintf(dir, sizeof(dir), "%s/qsched-test-empty-%d", f->cgroups.cpuset, getpid());
+        (void) snprintf(child, sizeof(child), "%s/below", dir);
+        (void) snprintf(pid, sizeof(pid), "%d", w.process.pid);
+        assert_int_equal(mkdir(dir, 0755), 0);
+        assert_int_equal(mkdir(child, 0755), 0);
+        assert_int_equal(group_write(dir, "cgroup.procs", pid, &f->outcome), -ENOSPC);
+        assert_int_equal(strv_length(f->outcome.messages), 1);
+        assert_true(
+                asprintf(&message,
+                         "Process %s cannot be moved into %s: %s/cpuset.cpus is empty (above it, %s/cpuset.cpus has "
+                         "\"%s\"); write there what its processes may use",
+                         pid, dir, dir, f->cgroups.cpuset, cpu_all) > 0);
+        assert_string_equal(f->outcome.messages[0], message);
+        assert_int_equal(group_write(child, "cpuset.cpus", cpu_a, &f->outcome), -EACCES);
+        assert_int_equal(strv_length(f->outcome.messages), 2);
+        assert_true(asprintf(&other,
+                             "%s/cpuset.cpus cannot be set to \"%s\": Permission denied; it has \"\", above it "
+                             "%s/cpuset.cpus has \"\"",
+                             child, cpu_a, dir) > 0);
+        assert_string_equal(f->outcome.messages[1], other);
+        worker_end(&w);
+        assert_int_equal(rmdir(child), 0);
+        assert_int_equal(rmdir(dir), 0);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_outside, setup, teardown),
@@ -411,6 +446,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_adopt_killed, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_adopt_taken, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_adopt_full_disk, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_empty_cpuset, setup, teardown),
         };
 
         if (group_setup(NULL) != 0) {
