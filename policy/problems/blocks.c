@@ -170,6 +170,8 @@ static double block_demand(const PlacementRank *r) {
 
         if (!r->pooled)
                 return r->size;
+        if (r->fixed && isnan(t->cpu_use))
+                return r->size;
         return MIN(!isnan(t->cpu_use)   ? MAX(t->cpu_use, 1.0)
                    : !isnan(t->request) ? MAX(t->request, 1.0)
                                         : 1.0,

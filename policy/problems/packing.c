@@ -283,6 +283,18 @@ static bool find_sizes(Packer *k) {
         return true;
 }
 
+/* A rank that somebody else has given CPUs of its own; one that has all of them floats to where there is room. */
+static bool is_in_the_way(const Packer *k, const PlacementRank *r) {
+        return r->fixed && r->size < bitset_weight(&k->t->online);
+}
+
+static bool any_in_the_way(const Packer *k) {
+        for (unsigned i = 0; i < k->p->n_ranks; i++)
+                if (is_in_the_way(k, &k->p->ranks[i]))
+                        return true;
+        return k->p->n_others > 0;
+}
+
 static void set_pool(Packer *k, bool keep_housekeeping, bool avoid_others) {
         for (unsigned i = 0; i < k->t->n_cpus; i++) {
                 unsigned os = k->t->cpus[i].os;
@@ -290,6 +302,9 @@ static void set_pool(Packer *k, bool keep_housekeeping, bool avoid_others) {
                 k->pool[i] = !(keep_housekeeping && bitset_test(&k->p->housekeeping, os));
                 for (size_t o = 0; avoid_others && k->pool[i] && o < k->p->n_others; o++)
                         k->pool[i] = !bitset_test(&k->p->others[o].task->cpus, os);
+                for (unsigned r = 0; avoid_others && k->pool[i] && r < k->p->n_ranks; r++)
+                        k->pool[i] = !(is_in_the_way(k, &k->p->ranks[r]) &&
+                                       bitset_test(&k->p->ranks[r].allowed, os));
         }
 }
 
@@ -476,7 +491,7 @@ int packer_find(Packer *k) {
         for (size_t a = 0; a < ELEMENTSOF(attempts); a++) {
                 int r;
 
-                if (attempts[a].avoid_others && k->p->n_others == 0)
+                if (attempts[a].avoid_others && !any_in_the_way(k))
                         continue;
                 k->straddle = attempts[a].straddle;
                 set_floors(k, attempts[a].floor);

@@ -7,7 +7,7 @@
  *
  * Distances are SLIT values made relative: 0 is local, 1 is a node at twice the local latency.
  */
-#include "policy/problems/placement.h"
+#include "policy/problems/placement-internal.h"
 
 #include <math.h>
 
@@ -43,25 +43,11 @@ static double overlap_pair(const Placement *p, const Candidate *a, const Candida
 }
 
 static double overlap_unary(const Placement *p, const Candidate *c) {
-        double sum = 0;
-
-        if (c->kind != CANDIDATE_CPUS)
-                return 0;
-        for (size_t i = 0; i < p->n_others; i++) {
-                const Bitset *cpus = &p->others[i].task->cpus;
-                unsigned shared = bitset_and_weight(cpus, &block(p, c)->cpus);
-
-                if (shared > 0)
-                        sum += shared * (p->others[i].demand / bitset_weight(cpus)) *
-                               (p->ranks[c->rank].demand / block(p, c)->n_cpus);
-        }
-        return sum;
+        return c->kind == CANDIDATE_CPUS ? p->foreign[c->block] * p->ranks[c->rank].demand : 0;
 }
 
 static double housekeeping_unary(const Placement *p, const Candidate *c) {
-        if (c->kind != CANDIDATE_CPUS)
-                return 0;
-        return bitset_and_weight(&p->housekeeping, &block(p, c)->cpus) * p->ranks[c->rank].demand / block(p, c)->n_cpus;
+        return c->kind == CANDIDATE_CPUS ? p->kept[c->block] * p->ranks[c->rank].demand : 0;
 }
 
 static double shortage_unary(const Placement *p, const Candidate *c) {
@@ -73,19 +59,8 @@ static double shortage_unary(const Placement *p, const Candidate *c) {
 
 /* Two ranks on one node share its memory bandwidth and L3 while another node idles. */
 static double crowding_pair(const Placement *p, const Candidate *a, const Candidate *b) {
-        const Topology *t = p->snapshot->topology;
-        double sum = 0;
-
-        for (unsigned n = 0; n < t->n_nodes; n++) {
-                double x = block(p, a)->share[n], y = block(p, b)->share[n];
-
-                if (x > 0 && y > 0) {
-                        double cpus = MAX(bitset_weight(&t->nodes[n].cpus), 1U);
-
-                        sum += x * p->ranks[a->rank].demand / cpus * y * p->ranks[b->rank].demand / cpus;
-                }
-        }
-        return sum;
+        return p->crowd[(size_t) p->kind[a->block] * p->n_kinds + p->kind[b->block]] * p->ranks[a->rank].demand *
+               p->ranks[b->rank].demand;
 }
 
 static double node_memory(const Topology *t, unsigned n) {
@@ -103,9 +78,11 @@ static double memory_unary(const Placement *p, const Candidate *c) {
 static double memory_pair(const Placement *p, const Candidate *a, const Candidate *b) {
         if (block(p, a)->memory_node != block(p, b)->memory_node)
                 return 0;
-        double x = (double) p->ranks[a->rank].memory, y = (double) p->ranks[b->rank].memory;
+        double x = p->ranks[a->rank].pair_memory, y = p->ranks[b->rank].pair_memory;
+        if (x == 0 || y == 0)
+                return 0;
         double room = node_memory(p->snapshot->topology, block(p, a)->memory_node);
-        if (x == 0 || y == 0 || room == 0)
+        if (room == 0)
                 return 0;
         return MAX(x + y - room, 0.0) / (x + y) + MIN(x * y / room / room, 1.0);
 }
@@ -130,15 +107,7 @@ static double busy_unary(const Placement *p, const Candidate *c) {
         double n = 0;
 
         for (unsigned i = 0; c->kind == CANDIDATE_DEVICES && i < c->n_devices; i++)
-                for (size_t o = 0; o < p->snapshot->n_tasks; o++) {
-                        const Task *t = p->snapshot->tasks + o;
-                        bool ours = false;
-
-                        for (unsigned k = 0; k < p->n_ranks && !ours; k++)
-                                ours = p->ranks[k].rank->task == t;
-                        for (size_t d = 0; !ours && d < t->n_devices; d++)
-                                n += t->devices[d] == c->devices[i];
-                }
+                n += p->busy[c->devices[i]];
         return n;
 }
 
@@ -196,34 +165,26 @@ static double span_unary(const Placement *p, const Candidate *c) {
         return c->kind == CANDIDATE_CPUS ? block(p, c)->span : 0;
 }
 
-static double pair_traffic(const Placement *p, const Candidate *a, const Candidate *b) {
-        return p->traffic ? p->traffic[(size_t) a->rank * p->n_ranks + b->rank] : 0;
-}
-
 /* The quadratic assignment part: share of a second that the link between their devices is busy for the two ranks. */
 static double traffic_pair(const Placement *p, const Candidate *a, const Candidate *b) {
-        double sum = 0, bytes = pair_traffic(p, a, b);
+        double sum = 0;
 
-        if (bytes == 0)
-                return 0;
         for (unsigned i = 0; i < a->n_devices; i++)
                 for (unsigned j = 0; j < b->n_devices; j++)
                         sum += p->link_time[(size_t) a->devices[i] * p->snapshot->n_devices + b->devices[j]];
-        return bytes * sum / (a->n_devices * b->n_devices);
+        return sum / (a->n_devices * b->n_devices);
 }
 
 /* Ranks without devices talk through memory: 20 GB/s per unit of distance is what a socket link gives one pair. */
 static double host_traffic_pair(const Placement *p, const Candidate *a, const Candidate *b) {
         const Topology *t = p->snapshot->topology;
-        double d = 0, bytes = pair_traffic(p, a, b);
+        double d = 0;
 
-        if (bytes == 0)
-                return 0;
         if (p->ranks[a->rank].n_device_candidates > 0 && p->ranks[b->rank].n_device_candidates > 0)
                 return 0;
         for (unsigned n = 0; n < t->n_nodes; n++)
                 d += block(p, b)->share[n] * relative(block(p, a)->distance[n]);
-        return bytes / 20e9 * d;
+        return d / 20e9;
 }
 
 /* Part of the new set in which the process does not run today: caches to refill. */
@@ -271,43 +232,43 @@ static double slow_unary(const Placement *p, const Candidate *c) {
 
 /* clang-format off */
 const PlacementTerm placement_terms[] = {
-        { "overlap", TERM_RESOURCE, "CPUs", 10, overlap_unary, PAIR_CPUS, overlap_pair,
+        { "overlap", TERM_RESOURCE, "CPUs", 10, overlap_unary, PAIR_CPUS, overlap_pair, FACTOR_MEETING,
           "CPUs that two tasks want at the same time, each spreading its load evenly over its set" },
-        { "shortage", TERM_RESOURCE, "CPUs", 5, shortage_unary, PAIR_NONE, NULL,
+        { "shortage", TERM_RESOURCE, "CPUs", 5, shortage_unary, PAIR_NONE, NULL, FACTOR_NONE,
           "CPUs that a rank lacks, more for a job of higher priority" },
-        { "housekeeping", TERM_RESOURCE, "CPUs", 1, housekeeping_unary, PAIR_NONE, NULL,
+        { "housekeeping", TERM_RESOURCE, "CPUs", 1, housekeeping_unary, PAIR_NONE, NULL, FACTOR_NONE,
           "load put on CPUs that are kept for the system" },
-        { "crowding", TERM_RESOURCE, "share^2", 0.5, NULL, PAIR_CPUS, crowding_pair,
+        { "crowding", TERM_RESOURCE, "share^2", 0.5, NULL, PAIR_CPUS, crowding_pair, FACTOR_NONE,
           "two ranks on the caches and memory channels of one NUMA node while others idle" },
-        { "memory", TERM_RESOURCE, "share", 20, memory_unary, PAIR_CPUS, memory_pair,
+        { "memory", TERM_RESOURCE, "share", 20, memory_unary, PAIR_CPUS, memory_pair, FACTOR_NONE,
           "host memory that does not fit into the nearest node" },
-        { "exclusive", TERM_RESOURCE, "devices", 1000, NULL, PAIR_DEVICES, exclusive_pair,
+        { "exclusive", TERM_RESOURCE, "devices", 1000, NULL, PAIR_DEVICES, exclusive_pair, FACTOR_NONE,
           "two ranks of ours on one device" },
-        { "busy", TERM_RESOURCE, "tasks", 50, busy_unary, PAIR_NONE, NULL,
+        { "busy", TERM_RESOURCE, "tasks", 50, busy_unary, PAIR_NONE, NULL, FACTOR_NONE,
           "foreign tasks on the device" },
-        { "heat", TERM_RESOURCE, "10 K", 5, heat_unary, PAIR_NONE, NULL,
+        { "heat", TERM_RESOURCE, "10 K", 5, heat_unary, PAIR_NONE, NULL, FACTOR_NONE,
           "device above the temperature target, weighted by the rank's power" },
-        { "root", TERM_RESOURCE, "pairs", 0.05, NULL, PAIR_DEVICES, root_pair,
+        { "root", TERM_RESOURCE, "pairs", 0.05, NULL, PAIR_DEVICES, root_pair, FACTOR_NONE,
           "two ranks behind one PCIe uplink" },
-        { "distance", TERM_TIME, "distance", 4, NULL, PAIR_OWN, distance_pair,
+        { "distance", TERM_TIME, "distance", 4, NULL, PAIR_OWN, distance_pair, FACTOR_NONE,
           "NUMA distance between a rank's CPUs and its device" },
-        { "memory_distance", TERM_TIME, "distance", 2, memory_distance_unary, PAIR_NONE, NULL,
+        { "memory_distance", TERM_TIME, "distance", 2, memory_distance_unary, PAIR_NONE, NULL, FACTOR_NONE,
           "NUMA distance between a rank's CPUs and its memory" },
-        { "span", TERM_TIME, "distance", 2, span_unary, PAIR_NONE, NULL,
+        { "span", TERM_TIME, "distance", 2, span_unary, PAIR_NONE, NULL, FACTOR_NONE,
           "NUMA distance between the CPUs of one rank" },
-        { "traffic", TERM_TIME, "link load", 10, NULL, PAIR_DEVICES, traffic_pair,
+        { "traffic", TERM_TIME, "link load", 10, NULL, PAIR_DEVICES, traffic_pair, FACTOR_TRAFFIC,
           "share of time the link between two ranks' devices is busy for them" },
-        { "host_traffic", TERM_TIME, "link load", 10, NULL, PAIR_CPUS, host_traffic_pair,
+        { "host_traffic", TERM_TIME, "link load", 10, NULL, PAIR_CPUS, host_traffic_pair, FACTOR_TRAFFIC,
           "the same for ranks without devices, through memory" },
-        { "move", TERM_TIME, "share", 0.5, move_unary, PAIR_NONE, NULL,
+        { "move", TERM_TIME, "share", 0.5, move_unary, PAIR_NONE, NULL, FACTOR_NONE,
           "part of the CPU set that is new to a running rank" },
-        { "power", TERM_COST, "kW", 0.05, power_unary, PAIR_NONE, NULL,
+        { "power", TERM_COST, "kW", 0.05, power_unary, PAIR_NONE, NULL, FACTOR_NONE,
           "power the device draws now" },
-        { "price", TERM_COST, "share", 0.5, price_unary, PAIR_NONE, NULL,
+        { "price", TERM_COST, "share", 0.5, price_unary, PAIR_NONE, NULL, FACTOR_NONE,
           "price per hour relative to the dearest device" },
-        { "health", TERM_COMPAT, "level", 5, health_unary, PAIR_NONE, NULL,
+        { "health", TERM_COMPAT, "level", 5, health_unary, PAIR_NONE, NULL, FACTOR_NONE,
           "device with a warning (1) or an alarm (4); critical ones are never offered" },
-        { "slow", TERM_COMPAT, "share", 1, slow_unary, PAIR_NONE, NULL,
+        { "slow", TERM_COMPAT, "share", 1, slow_unary, PAIR_NONE, NULL, FACTOR_NONE,
           "part of the CPU set that is of a slower kind" },
         {},
 };
@@ -323,4 +284,15 @@ void placement_weights_default(PlacementWeights *w) {
 
 double placement_term_weight(const Placement *p, size_t term) {
         return p->weights->group[placement_terms[term].group] * p->weights->term[term];
+}
+
+double placement_pair_value(const Placement *p, size_t term, const Candidate *a, const Candidate *b) {
+        double bytes = 1;
+
+        if (placement_terms[term].factor == FACTOR_TRAFFIC) {
+                bytes = p->traffic ? p->traffic[(size_t) a->rank * p->n_ranks + b->rank] : 0;
+                if (bytes == 0)
+                        return 0;
+        }
+        return bytes * placement_terms[term].pair(p, a, b);
 }

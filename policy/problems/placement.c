@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds the placement model: who is to be placed, on which candidates, and the prices of the table as coefficients.
- * Prices are doubles in units of cost; the model's integers are those times p->scale, chosen as fine as int32 allows.
+ * Who is to be placed, on which candidates, and beside whom; what a plan costs by term. (placement-model.c makes the
+ * model of it.)
  */
 #include "policy/problems/placement.h"
 
 #include <errno.h>
+#include <math.h>
 
 #include "common/text.h"
 #include "policy/problems/blocks.h"
 #include "policy/problems/device-sets.h"
+#include "policy/problems/placement-internal.h"
 
 /* Bytes/s assumed for a link whose bandwidth nobody gave: usual order of the types, so that a plan prefers the better. */
 static const double usual_bandwidth[_LINK_MAX] = {
@@ -32,6 +34,14 @@ Placement *placement_free(Placement *p) {
         free(p->device_sets);
         free(p->candidates);
         free(p->overlap);
+        free(p->kind);
+        free(p->common);
+        free(p->crowd);
+        free(p->foreign);
+        free(p->kept);
+        free(p->busy);
+        free(p->of_block_first);
+        free(p->of_block);
         free(p->traffic);
         free(p->link_time);
         bitset_done(&p->housekeeping);
@@ -100,7 +110,12 @@ static int rank_allowed(const Snapshot *s, PlacementRank *r, bool confine) {
         bitset_and(&r->allowed, &t->online);
         if (task && confine)
                 bitset_and(&r->allowed, &task->cpus);
-        r->pooled = in_shared_pool(s, task);
+        r->fixed = task && task->fixed && bitset_intersects(&r->allowed, &task->cpus);
+        if (r->fixed) {
+                bitset_and(&r->allowed, &task->cpus);
+                r->min = 1;
+        }
+        r->pooled = r->fixed || in_shared_pool(s, task);
         if (r->pooled) {
                 r->size = bitset_weight(&r->allowed);
                 return 0;
@@ -130,12 +145,26 @@ static int check_rank(Placement *p, const PlacementRank *r) {
                             r->min, n, list);
 }
 
+/* Pair prices take memory in powers of two, and none where it is next to nothing on every node: what was measured of a
+ * hundred like processes then makes few different prices. */
+static double pair_memory(const Topology *t, uint64_t memory) {
+        double room = INFINITY;
+
+        for (unsigned n = 0; n < t->n_nodes; n++) {
+                uint64_t here = t->nodes[n].free == UINT64_MAX ? t->nodes[n].memory : t->nodes[n].free;
+
+                room = here > 0 ? MIN(room, (double) here) : room;
+        }
+        return (double) memory * 256 < room ? 0 : exp2(ceil(log2((double) memory)));
+}
+
 static void rank_memory_and_power(const Snapshot *s, PlacementRank *r) {
         const Task *t = r->rank->task;
 
         r->memory = r->rank->section->memory;
         for (unsigned n = 0; r->memory == 0 && t && t->memory_by_node && n < s->topology->n_nodes; n++)
                 r->memory += t->memory_by_node[n];
+        r->pair_memory = pair_memory(s->topology, r->memory);
         r->power = 1;
         for (size_t i = 0; t && i < t->n_devices; i++)
                 if (!isnan(s->devices[t->devices[i]].power))
@@ -300,6 +329,37 @@ static int make_overlap(Placement *p) {
         return 0;
 }
 
+/* What foreign tasks and housekeeping are to each block, and foreign tasks to each device. */
+static int make_neighbours(Placement *p) {
+        const Snapshot *s = p->snapshot;
+        _cleanup_free_ bool *ours = calloc(MAX(s->n_tasks, (size_t) 1), sizeof(bool));
+
+        p->foreign = calloc(MAX(p->n_blocks, 1U), sizeof(double));
+        p->kept = calloc(MAX(p->n_blocks, 1U), sizeof(double));
+        p->busy = calloc(MAX(s->n_devices, (size_t) 1), sizeof(double));
+        if (!ours || !p->foreign || !p->kept || !p->busy)
+                return -ENOMEM;
+        for (unsigned b = 0; b < p->n_blocks; b++) {
+                const Block *block = p->blocks + b;
+
+                for (size_t i = 0; i < p->n_others; i++) {
+                        const Bitset *cpus = &p->others[i].task->cpus;
+                        unsigned shared = bitset_and_weight(cpus, &block->cpus);
+
+                        if (shared > 0)
+                                p->foreign[b] += shared * (p->others[i].demand / bitset_weight(cpus)) / block->n_cpus;
+                }
+                p->kept[b] = (double) bitset_and_weight(&p->housekeeping, &block->cpus) / block->n_cpus;
+        }
+        for (unsigned i = 0; i < p->n_ranks; i++)
+                if (p->ranks[i].rank->task)
+                        ours[p->ranks[i].rank->task - s->tasks] = true;
+        for (size_t i = 0; i < s->n_tasks; i++)
+                for (size_t d = 0; !ours[i] && d < s->tasks[i].n_devices; d++)
+                        p->busy[s->tasks[i].devices[d]]++;
+        return 0;
+}
+
 int placement_new(const Snapshot *s, const RankList *ranks, const Job *const *jobs, size_t n_jobs,
                   const PlacementWeights *w, const PlacementParams *params, Placement **ret, char **ret_message) {
         _cleanup_(placement_freep) Placement *p = calloc(1, sizeof(Placement));
@@ -325,62 +385,13 @@ int placement_new(const Snapshot *s, const RankList *ranks, const Job *const *jo
                 r = make_present(p);
         if (r >= 0)
                 r = make_overlap(p);
+        if (r >= 0)
+                r = make_neighbours(p);
+        if (r >= 0)
+                r = placement_find_kinds(p);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(p);
-        return 0;
-}
-
-static double unary_price(const Placement *p, const Candidate *c) {
-        double sum = 0;
-
-        for (size_t i = 0; placement_terms[i].name; i++)
-                if (placement_terms[i].unary)
-                        sum += placement_term_weight(p, i) * placement_terms[i].unary(p, c);
-        return sum;
-}
-
-static double pair_price(const Placement *p, PairKind kind, const Candidate *a, const Candidate *b) {
-        double sum = 0;
-
-        for (size_t i = 0; placement_terms[i].name; i++)
-                if (placement_terms[i].pair_kind == kind) {
-                        double value = placement_terms[i].pair(p, a, b);
-
-                        if (value != 0)
-                                sum += placement_term_weight(p, i) * value;
-                }
-        return sum;
-}
-
-typedef struct Coefficient {
-        uint32_t i, j; /* i == j: linear */
-        double price;
-} Coefficient;
-
-typedef struct Coefficients {
-        Coefficient *list;
-        size_t n, size;
-        double largest;
-} Coefficients;
-
-static void coefficients_done(Coefficients *c) {
-        free(c->list);
-}
-
-static int coefficient_add(Coefficients *c, uint32_t i, uint32_t j, double price) {
-        if (price == 0)
-                return 0;
-        if (c->n == c->size) {
-                Coefficient *grown = realloc(c->list, MAX(2 * c->size, (size_t) 1024) * sizeof(Coefficient));
-
-                if (!grown)
-                        return -ENOMEM;
-                c->list = grown;
-                c->size = MAX(2 * c->size, (size_t) 1024);
-        }
-        c->list[c->n++] = (Coefficient){ i, j, price };
-        c->largest = MAX(c->largest, fabs(price));
         return 0;
 }
 
@@ -392,97 +403,23 @@ static PairKind pair_kind(const Candidate *a, const Candidate *b) {
         return a->kind == CANDIDATE_CPUS ? PAIR_CPUS : PAIR_DEVICES;
 }
 
-static int collect_pairs(const Placement *p, PairKind kind, uint32_t a, uint32_t n_a, uint32_t b, uint32_t n_b,
-                         Coefficients *c) {
-        for (uint32_t i = a; i < a + n_a; i++)
-                for (uint32_t j = b; j < b + n_b; j++) {
-                        int r = coefficient_add(c, i, j, pair_price(p, kind, p->candidates + i, p->candidates + j));
-
-                        if (r < 0)
-                                return r;
-                }
-        return 0;
-}
-
-static int collect_prices(const Placement *p, Coefficients *c) {
-        int r = 0;
-
-        for (uint32_t i = 0; i < p->n_variables && r >= 0; i++)
-                r = coefficient_add(c, i, i, unary_price(p, p->candidates + i));
-        for (unsigned x = 0; x < p->n_ranks && r >= 0; x++) {
-                const PlacementRank *a = p->ranks + x;
-
-                r = collect_pairs(p, PAIR_OWN, a->first_device, a->n_device_candidates, a->first_block,
-                                  a->n_block_candidates, c);
-                for (unsigned y = x + 1; y < p->n_ranks && r >= 0; y++) {
-                        const PlacementRank *b = p->ranks + y;
-
-                        r = collect_pairs(p, PAIR_DEVICES, a->first_device, a->n_device_candidates, b->first_device,
-                                          b->n_device_candidates, c);
-                        if (r >= 0)
-                                r = collect_pairs(p, PAIR_CPUS, a->first_block, a->n_block_candidates, b->first_block,
-                                                  b->n_block_candidates, c);
-                }
-        }
-        return r;
-}
-
-/* A power of two, so that scaling loses nothing; 2^29 leaves room for sums in int32 coefficients. */
-static double choose_scale(double largest) {
-        double scale = 1 << 20;
-
-        while (largest * scale > (double) (1 << 29))
-                scale /= 2;
-        return scale;
-}
-
-static int add_groups(const Placement *p, QuboBuilder *b) {
-        for (unsigned i = 0; i < p->n_ranks; i++) {
-                const PlacementRank *k = p->ranks + i;
-                int r = 0;
-
-                if (k->n_device_candidates > 0)
-                        r = qubo_add_group(b, k->first_device, k->n_device_candidates);
-                if (r >= 0 && k->n_block_candidates > 0)
-                        r = qubo_add_group(b, k->first_block, k->n_block_candidates);
-                if (r < 0)
-                        return r;
-        }
-        return 0;
-}
-
-int placement_build(Placement *p, Qubo **ret) {
-        _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL;
-        _cleanup_(coefficients_done) Coefficients c = {};
-        int r;
-
-        r = collect_prices(p, &c);
-        if (r < 0)
-                return r;
-        p->scale = choose_scale(c.largest);
-        r = qubo_builder_new(p->n_variables, &b);
-        if (r >= 0)
-                r = add_groups(p, b);
-        for (size_t i = 0; i < c.n && r >= 0; i++) {
-                const Coefficient *k = c.list + i;
-                int64_t w = llround(k->price * p->scale);
-
-                r = k->i == k->j ? qubo_add_linear(b, k->i, w) : qubo_add_quadratic(b, k->i, k->j, w);
-        }
-        return r < 0 ? r : qubo_build(b, ret);
-}
-
 void placement_share(const Placement *p, uint32_t variable, const uint32_t *chosen, size_t n, double share,
                      double *terms) {
         const Candidate *c = p->candidates + variable;
+        double sums[PLACEMENT_TERM_MAX] = {};
 
+        for (size_t i = 0; i < n; i++) {
+                const Candidate *d = p->candidates + chosen[i];
+                PairKind kind = pair_kind(c, d);
+
+                for (size_t t = 0; kind != PAIR_NONE && placement_terms[t].name; t++)
+                        if (placement_terms[t].pair_kind == kind)
+                                sums[t] += placement_pair_value(p, t, c, d);
+        }
         for (size_t t = 0; placement_terms[t].name; t++) {
-                double sum = placement_terms[t].unary ? placement_terms[t].unary(p, c) : 0;
+                double alone = placement_terms[t].unary ? placement_terms[t].unary(p, c) : 0;
 
-                for (size_t i = 0; placement_terms[t].pair && i < n; i++)
-                        if (pair_kind(c, p->candidates + chosen[i]) == placement_terms[t].pair_kind)
-                                sum += share * placement_terms[t].pair(p, c, p->candidates + chosen[i]);
-                terms[t] += placement_term_weight(p, t) * sum;
+                terms[t] += placement_term_weight(p, t) * (alone + share * sums[t]);
         }
 }
 

@@ -14,7 +14,7 @@
 #include "policy/qubo/solver.h"
 
 #define PLACEMENT_TERM_MAX 20
-#define PLACEMENT_RANKS_MAX 256U /* of one host, all jobs together: keeps the model below some million couplings */
+#define PLACEMENT_RANKS_MAX 1024U /* of one host, all jobs together: bounds time, and memory to some 100 MB */
 
 typedef enum TermGroup { TERM_RESOURCE, TERM_TIME, TERM_COST, TERM_COMPAT, _TERM_GROUP_MAX } TermGroup;
 extern const char *const term_group_names[]; /* "resource" "time" "cost" "compat" */
@@ -52,8 +52,10 @@ typedef struct PlacementRank {
         unsigned size;                              /* CPUs of its blocks: what it gets */
         double demand;                              /* CPUs it keeps busy, for the overlap */
         uint64_t memory;                            /* bytes of host memory */
+        double pair_memory;                         /* the same as pair prices take it: in powers of two, 0 where small */
         Bitset allowed;                             /* CPUs that its blocks may be of */
         bool pooled;                                /* lives in kubelet's shared pool: keeps all of it, beside others */
+        bool fixed;                                 /* pooled, and what it keeps is what somebody else has given it */
         double power;                               /* W that it makes its device draw, relative to 300 W */
         uint32_t first_device, n_device_candidates; /* its one-hot groups: variables; n 0: no such group */
         uint32_t first_block, n_block_candidates;
@@ -79,7 +81,15 @@ typedef struct Placement {
         size_t n_device_sets;
         Candidate *candidates; /* the variables, and behind them present places that are no choice */
         uint32_t n_candidates, n_variables;
-        double *overlap;   /* n_blocks x n_blocks: CPUs shared, per CPU of demand of each side */
+        double *overlap;   /* n_blocks x n_blocks: CPUs shared */
+        unsigned *kind;    /* by block: blocks of one kind are alike to all terms but for what they share */
+        unsigned n_kinds;
+        double *common;           /* n_kinds x n_kinds: CPUs that any two have in common; negative: it depends */
+        double *crowd;            /* n_kinds x n_kinds: sum over nodes of the shares of both, per CPU of the node */
+        double *foreign, *kept;   /* by block: per CPU of demand, what foreign tasks and housekeeping make of it */
+        double *busy;             /* by device: foreign tasks on it */
+        uint32_t *of_block_first; /* n_blocks + 1, into of_block: */
+        uint32_t *of_block;       /* candidates by block */
         double *traffic;   /* n_ranks x n_ranks, bytes/s both ways; NULL none */
         double *link_time; /* n_devices x n_devices: seconds per byte */
         Bitset housekeeping;
@@ -96,6 +106,12 @@ typedef enum PairKind { /* which two candidates a pair price is for */
                         PAIR_OWN,     /* a rank's own devices and CPU set */
 } PairKind;
 
+typedef enum PairFactor {
+        FACTOR_NONE,
+        FACTOR_TRAFFIC, /* the pair price is for each byte/s between the two ranks */
+        FACTOR_MEETING, /* it is 0 for CPU sets that do not meet */
+} PairFactor;
+
 typedef struct PlacementTerm {
         const char *name; /* "overlap": key of energy.terms; with a capital the key in [Weights] */
         TermGroup group;
@@ -104,6 +120,7 @@ typedef struct PlacementTerm {
         double (*unary)(const Placement *p, const Candidate *c); /* may be NULL */
         PairKind pair_kind;
         double (*pair)(const Placement *p, const Candidate *a, const Candidate *b); /* of that kind; symmetric */
+        PairFactor factor;
         const char *help;
 } PlacementTerm;
 

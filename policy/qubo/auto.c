@@ -28,7 +28,7 @@ typedef struct Auto {
 
 /* Beyond this a search proves nothing in any time there is, and setting it up takes long. */
 static bool worth_a_proof(const Qubo *q) {
-        return q->n <= PROOF_MAX_VARIABLES;
+        return q->n <= PROOF_MAX_VARIABLES && !q->table_of;
 }
 
 static int anneal(Auto *a, Limit *l, uint64_t sweeps) {

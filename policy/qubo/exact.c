@@ -401,7 +401,7 @@ static int exact_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
 }
 
 static bool exact_fits(const Qubo *q) {
-        return q->n <= EXACT_MAX_VARIABLES;
+        return q->n <= EXACT_MAX_VARIABLES && (!q->table_of || qubo_couplings(q) <= EXACT_MAX_COUPLINGS);
 }
 
 const Solver solver_exact = {

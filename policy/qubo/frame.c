@@ -10,9 +10,6 @@
 
 #include <errno.h>
 
-/* A row's largest coupling names its seat when it is this many times the mean of the row. */
-#define SEAT_CONTRAST 4
-
 static int items_init(Frame *f) {
         const Qubo *q = f->q;
         uint32_t k = 0, singles = 0;
@@ -47,7 +44,7 @@ static int dense_init(Frame *f) {
         const Qubo *q = f->q;
 
         f->stride = ((size_t) q->n + FRAME_LANES - 1) / FRAME_LANES * FRAME_LANES;
-        if (f->stride * f->stride > FRAME_DENSE_MAX)
+        if (f->stride * f->stride > FRAME_DENSE_MAX || q->table_of)
                 return 0;
         f->dense = calloc(q->n * f->stride + 1, sizeof(*f->dense));
         if (!f->dense)
@@ -59,6 +56,8 @@ static int dense_init(Frame *f) {
 }
 
 static bool fields_are_narrow(const Qubo *q) {
+        if (q->table_of)
+                return false;
         for (uint32_t i = 0; i < q->n; i++) {
                 int64_t most = llabs(q->linear[i]);
 
@@ -75,7 +74,7 @@ static int segments_init(Frame *f) {
         const Qubo *q = f->q;
         size_t width = (size_t) f->n_items + 1;
 
-        if (f->dense || q->n_groups < 2 || q->n * width > FRAME_SEATS_MAX || q->row[q->n] > UINT32_MAX)
+        if (f->dense || q->table_of || q->n_groups < 2 || q->n * width > FRAME_SEATS_MAX || q->row[q->n] > UINT32_MAX)
                 return 0;
         f->segment = malloc(q->n * width * sizeof(*f->segment));
         if (!f->segment)
@@ -95,7 +94,13 @@ static int segments_init(Frame *f) {
 int32_t frame_row_coupling(const Frame *f, uint32_t u, uint32_t v) {
         const Qubo *q = f->q;
         size_t low = q->row[u], high = q->row[u + 1], end;
+        int32_t w = 0;
 
+        if (q->table_of && q->group_of[v] != QUBO_NO_GROUP) {
+                const int32_t *table = qubo_table_row(q, u, q->group_of[v]);
+
+                w = table ? table[v - q->group_first[q->group_of[v]]] : 0;
+        }
         if (f->segment) {
                 const uint32_t *segment = f->segment + u * ((size_t) f->n_items + 1) + f->item_of[v];
                 uint32_t b = f->item_of[v];
@@ -113,7 +118,7 @@ int32_t frame_row_coupling(const Frame *f, uint32_t u, uint32_t v) {
                 else
                         high = mid;
         }
-        return low < end && q->col[low] == v ? q->val[low] : 0;
+        return low < end && q->col[low] == v ? w + q->val[low] : w;
 }
 
 /* What the couplings of one item to a neighbour look like. */
@@ -136,10 +141,6 @@ static bool is_group(const Frame *f, uint32_t item) {
         return !f->optional[item] && f->size[item] >= 2;
 }
 
-/* In a small group the largest can be at most size times the mean. */
-static double contrast(uint32_t size) {
-        return MIN((double) SEAT_CONTRAST, 0.75 * size);
-}
 
 /* One row's couplings to item b, from entry k on: adds them to rel, remembers the seat; returns the entry behind. */
 static size_t relation_add(Frame *f, Relation *rel, uint32_t u, size_t k) {
@@ -168,7 +169,7 @@ static size_t relation_add(Frame *f, Relation *rel, uint32_t u, size_t k) {
         rel->low = MIN(rel->low, low);
         rel->high = MAX(rel->high, high);
         rel->entries += (uint32_t) (k - start);
-        if (high > 0 && size < SEAT_NONE && (double) high * size >= contrast(size) * (double) sum) {
+        if (high > 0 && size < SEAT_NONE && (double) high * size >= frame_contrast(size) * (double) sum) {
                 rel->seats++;
                 if (f->seat)
                         f->seat[(size_t) u * f->n_items + rel->b] = (uint16_t) best;
@@ -184,7 +185,7 @@ static bool relation_is_kin(const Frame *f, const Relation *rel) {
         if (size_a == size_b)
                 return rel->diagonal * size_a > rel->sum;
         return rel->seats > 0 && rel->seats >= size_a / 2 &&
-               (double) rel->high * size_a * size_b >= contrast(size_b) * rel->sum;
+               (double) rel->high * size_a * size_b >= frame_contrast(size_b) * rel->sum;
 }
 
 static int relation_get(Relations *all, uint32_t a, uint32_t b, Relation **ret) {
@@ -302,15 +303,17 @@ int frame_new(const Qubo *q, Limit *l, Frame **ret) {
         if (!f)
                 return -ENOMEM;
         f->q = q;
+        f->row_mean = q->table_of ? q->n : (uint32_t) MIN(q->row[q->n] / MAX(q->n, 1U), (size_t) UINT32_MAX);
         f->narrow = fields_are_narrow(q);
-        f->row_mean = (uint32_t) MIN(q->row[q->n] / MAX(q->n, 1U), (size_t) UINT32_MAX);
         r = items_init(f);
+        if (r >= 0 && q->table_of)
+                r = frame_tables_kinds(f);
         if (r >= 0)
                 r = dense_init(f);
         if (r >= 0)
                 r = segments_init(f);
         if (r >= 0)
-                r = relations_init(f, l);
+                r = q->table_of ? frame_tables_kin(f, l) : relations_init(f, l);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(f);
@@ -330,6 +333,14 @@ Frame *frame_free(Frame *f) {
         free(f->kin);
         free(f->seat);
         free(f->partner);
+        for (uint32_t t = 0; f->table_seat && t < f->q->n_tables; t++)
+                free(f->table_seat[t]);
+        free(f->table_seat);
+        free(f->kind);
+        free(f->kind_first);
+        free(f->usual);
+        free(f->unusual_first);
+        free(f->unusual);
         free(f);
         return NULL;
 }

@@ -28,6 +28,11 @@ static Strength *order_items(const Frame *f) {
                 order[a].item = a;
                 for (size_t k = q->row[f->first[a]]; k < q->row[f->first[a] + f->size[a]]; k++)
                         order[a].sum += (uint64_t) llabs(q->val[k]);
+                for (uint32_t b = 0; q->table_of && b < f->n_items; b++) {
+                        uint32_t t = frame_table(f, a, b);
+
+                        order[a].sum += t > 0 ? q->tables[t - 1].size : 0;
+                }
         }
         qsort(order, f->n_items, sizeof(*order), strength_cmp);
         return order;
@@ -60,8 +65,7 @@ int greedy_construct(const Frame *f, uint32_t *held) {
                 held[order[t].item] = v;
                 if (v == ITEM_NOTHING)
                         continue;
-                for (size_t k = q->row[v]; k < q->row[v + 1]; k++)
-                        field[q->col[k]] += q->val[k];
+                qubo_add_couplings(q, v, 1, field);
         }
         return 0;
 }

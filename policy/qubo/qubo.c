@@ -21,7 +21,12 @@ struct QuboBuilder {
         int64_t *linear;
         Entry *entries;
         size_t n_entries, entries_allocated;
-        uint32_t *group_first, *group_size, *group_of;
+        uint32_t *group_first, *group_size, *group_kind, *group_of;
+        uint32_t n_tables, tables_allocated;
+        QuboTable *tables;
+        uint32_t *transposed; /* by table: 1 + the one with rows and columns exchanged, 0: not made yet */
+        uint32_t *table_of;
+        size_t cells;
 };
 
 int qubo_builder_new(uint32_t n, QuboBuilder **ret) {
@@ -49,7 +54,13 @@ QuboBuilder *qubo_builder_free(QuboBuilder *b) {
         free(b->entries);
         free(b->group_first);
         free(b->group_size);
+        free(b->group_kind);
         free(b->group_of);
+        for (uint32_t t = 0; b->tables && t < b->n_tables; t++)
+                free(b->tables[t].w);
+        free(b->tables);
+        free(b->transposed);
+        free(b->table_of);
         free(b);
         return NULL;
 }
@@ -153,7 +164,7 @@ int qubo_add_quadratic(QuboBuilder *b, uint32_t i, uint32_t j, int64_t w) {
 }
 
 int qubo_add_group(QuboBuilder *b, uint32_t first, uint32_t size) {
-        if (size == 0 || first >= b->n || size > b->n - first)
+        if (b->table_of || size == 0 || first >= b->n || size > b->n - first)
                 return -EINVAL;
         for (uint32_t i = first; i < first + size; i++)
                 if (b->group_of[i] != QUBO_NO_GROUP)
@@ -169,12 +180,127 @@ int qubo_add_group(QuboBuilder *b, uint32_t first, uint32_t size) {
                 if (!p)
                         return -ENOMEM;
                 b->group_size = p;
+                p = reallocarray(b->group_kind, want, sizeof(*p));
+                if (!p)
+                        return -ENOMEM;
+                b->group_kind = p;
                 b->groups_allocated = want;
         }
         for (uint32_t i = first; i < first + size; i++)
                 b->group_of[i] = b->n_groups;
         b->group_first[b->n_groups] = first;
+        b->group_kind[b->n_groups] = 0;
         b->group_size[b->n_groups++] = size;
+        return 0;
+}
+
+int qubo_set_kind(QuboBuilder *b, uint32_t group, uint32_t kind) {
+        if (group >= b->n_groups)
+                return -EINVAL;
+        b->group_kind[group] = kind;
+        return 0;
+}
+
+static int tables_make_room(QuboBuilder *b) {
+        uint32_t want = MAX(b->tables_allocated * 2, 16U);
+        QuboTable *t;
+        uint32_t *p;
+
+        if (b->n_tables < b->tables_allocated)
+                return 0;
+        t = reallocarray(b->tables, want, sizeof(*t));
+        if (!t)
+                return -ENOMEM;
+        b->tables = t;
+        p = reallocarray(b->transposed, want, sizeof(*p));
+        if (!p)
+                return -ENOMEM;
+        b->transposed = p;
+        b->tables_allocated = want;
+        return 0;
+}
+
+int qubo_add_table(QuboBuilder *b, uint32_t rows, uint32_t cols, int32_t *w, uint32_t *ret) {
+        _cleanup_free_ int32_t *owned = w;
+        size_t cells = (size_t) rows * cols;
+        uint64_t size = 0;
+        int r;
+
+        if (cells == 0 || !w)
+                return -EINVAL;
+        if (cells > QUBO_CELLS_MAX - b->cells)
+                return -EFBIG;
+        r = tables_make_room(b);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < cells; i++) {
+                if (w[i] == INT32_MIN)
+                        return -EOVERFLOW;
+                size += (uint64_t) labs(w[i]);
+        }
+        b->cells += cells;
+        b->transposed[b->n_tables] = 0;
+        b->tables[b->n_tables] = (QuboTable){ .rows = rows, .cols = cols, .w = TAKE_PTR(owned), .size = size };
+        *ret = b->n_tables++;
+        return 0;
+}
+
+static bool is_symmetric(const QuboTable *t) {
+        if (t->rows != t->cols)
+                return false;
+        for (uint32_t i = 0; i < t->rows; i++)
+                for (uint32_t j = 0; j < i; j++)
+                        if (t->w[(size_t) i * t->cols + j] != t->w[(size_t) j * t->cols + i])
+                                return false;
+        return true;
+}
+
+static int transpose(QuboBuilder *b, uint32_t table, uint32_t *ret) {
+        const QuboTable t = b->tables[table];
+        int32_t *w;
+        int r;
+
+        if (b->transposed[table] == 0) {
+                if (is_symmetric(&t)) {
+                        b->transposed[table] = table + 1;
+                        *ret = table;
+                        return 0;
+                }
+                w = calloc((size_t) t.rows * t.cols, sizeof(*w));
+                if (!w)
+                        return -ENOMEM;
+                for (uint32_t i = 0; i < t.rows; i++)
+                        for (uint32_t j = 0; j < t.cols; j++)
+                                w[(size_t) j * t.rows + i] = t.w[(size_t) i * t.cols + j];
+                r = qubo_add_table(b, t.cols, t.rows, w, ret);
+                if (r < 0)
+                        return r;
+                b->transposed[table] = *ret + 1;
+                b->transposed[*ret] = table + 1;
+        }
+        *ret = b->transposed[table] - 1;
+        return 0;
+}
+
+int qubo_join(QuboBuilder *b, uint32_t g, uint32_t h, uint32_t table) {
+        uint32_t other;
+        int r;
+
+        if (g >= b->n_groups || h >= b->n_groups || g == h || table >= b->n_tables ||
+            b->group_size[g] != b->tables[table].rows || b->group_size[h] != b->tables[table].cols)
+                return -EINVAL;
+        if (!b->table_of) {
+                b->table_of = calloc((size_t) b->n_groups * b->n_groups, sizeof(*b->table_of));
+                if (!b->table_of)
+                        return -ENOMEM;
+        }
+        if (b->table_of[(size_t) g * b->n_groups + h] != 0)
+                return -EINVAL;
+        r = transpose(b, table, &other);
+        if (r < 0)
+                return r;
+        b->table_of[(size_t) g * b->n_groups + h] = table + 1;
+        b->table_of[(size_t) h * b->n_groups + g] = other + 1;
         return 0;
 }
 
@@ -200,6 +326,14 @@ static int check_range(const QuboBuilder *b) {
                         return -EOVERFLOW;
                 sum += (uint64_t) llabs(e->w);
         }
+        for (uint32_t g = 0; b->table_of && g < b->n_groups; g++)
+                for (uint32_t h = 0; h < g; h++) {
+                        uint32_t t = b->table_of[(size_t) g * b->n_groups + h];
+
+                        if (sum > INT64_MAX / 4)
+                                return -EOVERFLOW;
+                        sum += t > 0 ? b->tables[t - 1].size : 0;
+                }
         return sum > INT64_MAX / 4 ? -EOVERFLOW : 0;
 }
 
@@ -267,11 +401,18 @@ int qubo_build(QuboBuilder *b, Qubo **ret) {
         for (uint32_t i = 0; i < b->n; i++)
                 q->linear[i] = (int32_t) b->linear[i];
         if (copy_u32(b->group_first, b->n_groups, &q->group_first) < 0 ||
-            copy_u32(b->group_size, b->n_groups, &q->group_size) < 0 || copy_u32(b->group_of, b->n, &q->group_of) < 0)
+            copy_u32(b->group_size, b->n_groups, &q->group_size) < 0 ||
+            copy_u32(b->group_kind, b->n_groups, &q->group_kind) < 0 || copy_u32(b->group_of, b->n, &q->group_of) < 0)
                 return -ENOMEM;
         r = fill_rows(b, q);
         if (r < 0)
                 return r;
+        if (b->table_of) {
+                q->n_tables = b->n_tables;
+                q->tables = TAKE_PTR(b->tables);
+                q->table_of = TAKE_PTR(b->table_of);
+                b->n_tables = b->tables_allocated = 0;
+        }
         *ret = TAKE_PTR(q);
         return 0;
 }
@@ -285,9 +426,87 @@ Qubo *qubo_free(Qubo *q) {
         free(q->val);
         free(q->group_first);
         free(q->group_size);
+        free(q->group_kind);
         free(q->group_of);
+        for (uint32_t t = 0; t < q->n_tables; t++)
+                free(q->tables[t].w);
+        free(q->tables);
+        free(q->table_of);
         free(q);
         return NULL;
+}
+
+void qubo_add_couplings(const Qubo *q, uint32_t v, int32_t sign, int64_t *field) {
+        for (size_t k = q->row[v]; k < q->row[v + 1]; k++)
+                field[q->col[k]] += (int64_t) sign * q->val[k];
+        for (uint32_t h = 0; q->table_of && h < q->n_groups; h++) {
+                const int32_t *w = qubo_table_row(q, v, h);
+
+                for (uint32_t i = 0; w && i < q->group_size[h]; i++)
+                        field[q->group_first[h] + i] += (int64_t) sign * w[i];
+        }
+}
+
+size_t qubo_couplings(const Qubo *q) {
+        size_t n = q->row[q->n];
+
+        for (uint32_t g = 0; q->table_of && g < q->n_groups; g++)
+                for (uint32_t h = 0; h < q->n_groups; h++)
+                        if (q->table_of[(size_t) g * q->n_groups + h] != 0)
+                                n += (size_t) q->group_size[g] * q->group_size[h];
+        return n;
+}
+
+static int expand_table(const Qubo *q, QuboBuilder *b, uint32_t g, uint32_t h) {
+        int r = 0;
+
+        for (uint32_t i = 0; i < q->group_size[g] && r >= 0; i++) {
+                const int32_t *w = qubo_table_row(q, q->group_first[g] + i, h);
+
+                for (uint32_t j = 0; w && j < q->group_size[h] && r >= 0; j++)
+                        r = qubo_add_quadratic(b, q->group_first[g] + i, q->group_first[h] + j, w[j]);
+        }
+        return r;
+}
+
+/* Everything but groups. */
+static int copy_into(const Qubo *q, QuboBuilder *b) {
+        int r = qubo_add_offset(b, q->offset);
+
+        for (uint32_t i = 0; i < q->n && r >= 0; i++) {
+                r = qubo_add_linear(b, i, q->linear[i]);
+                for (size_t k = q->row[i]; k < q->row[i + 1] && r >= 0; k++)
+                        if (q->col[k] > i)
+                                r = qubo_add_quadratic(b, i, q->col[k], q->val[k]);
+        }
+        for (uint32_t g = 0; q->table_of && g < q->n_groups; g++)
+                for (uint32_t h = 0; h < g && r >= 0; h++)
+                        r = expand_table(q, b, g, h);
+        return r;
+}
+
+int qubo_expand(const Qubo *q, Qubo **ret) {
+        _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL;
+        int r;
+
+        r = qubo_builder_new(q->n, &b);
+        for (uint32_t g = 0; g < q->n_groups && r >= 0; g++)
+                r = qubo_add_group(b, q->group_first[g], q->group_size[g]);
+        if (r >= 0)
+                r = copy_into(q, b);
+        return r < 0 ? r : qubo_build(b, ret);
+}
+
+static int64_t table_energy(const Qubo *q, const uint8_t *x, uint32_t v) {
+        int64_t e = 0;
+
+        for (uint32_t h = 0; q->table_of && h < q->group_of[v] && q->group_of[v] != QUBO_NO_GROUP; h++) {
+                const int32_t *w = qubo_table_row(q, v, h);
+
+                for (uint32_t i = 0; w && i < q->group_size[h]; i++)
+                        e += x[q->group_first[h] + i] ? w[i] : 0;
+        }
+        return e;
 }
 
 int64_t qubo_energy(const Qubo *q, const uint8_t *x) {
@@ -296,7 +515,7 @@ int64_t qubo_energy(const Qubo *q, const uint8_t *x) {
         for (uint32_t i = 0; i < q->n; i++) {
                 if (!x[i])
                         continue;
-                e += q->linear[i];
+                e += q->linear[i] + table_energy(q, x, i);
                 for (size_t k = q->row[i]; k < q->row[i + 1]; k++)
                         if (q->col[k] > i && x[q->col[k]])
                                 e += q->val[k];
@@ -361,23 +580,24 @@ static int add_penalties(const Qubo *q, QuboBuilder *b, int64_t p) {
 
 int qubo_to_penalty(const Qubo *q, int64_t penalty, Qubo **ret, int64_t *ret_penalty) {
         _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL;
-        int64_t p = penalty > 0 ? penalty : exact_penalty(q);
+        int64_t p;
         int r;
 
         if (penalty < 0)
                 return -EINVAL;
+        if (q->table_of) {
+                _cleanup_(qubo_freep) Qubo *rows = NULL;
+
+                r = qubo_expand(q, &rows);
+                return r < 0 ? r : qubo_to_penalty(rows, penalty, ret, ret_penalty);
+        }
+        p = penalty > 0 ? penalty : exact_penalty(q);
         if (p > INT32_MAX)
                 return -EOVERFLOW;
         r = qubo_builder_new(q->n, &b);
         if (r < 0)
                 return r;
-        r = qubo_add_offset(b, q->offset);
-        for (uint32_t i = 0; i < q->n && r >= 0; i++) {
-                r = qubo_add_linear(b, i, q->linear[i]);
-                for (size_t k = q->row[i]; k < q->row[i + 1] && r >= 0; k++)
-                        if (q->col[k] > i)
-                                r = qubo_add_quadratic(b, i, q->col[k], q->val[k]);
-        }
+        r = copy_into(q, b);
         if (r >= 0)
                 r = add_penalties(q, b, p);
         if (r >= 0)

@@ -3,6 +3,12 @@
  * The one model form: E(x) = offset + sum_i linear_i x_i + sum_{i<j} w_ij x_i x_j over bits x, minimised; a sparse
  * symmetric matrix (CSR, each pair stored in both rows) plus one-hot groups as structure: of the variables of a group,
  * which are consecutive, exactly one is 1. Groups cover none or some of the variables and never overlap.
+ *
+ * Couplings of two groups have a second storage: a table of the choices of one by those of the other, which all pairs
+ * of groups that are alike share (a hundred ranks without a difference need one). What a table says adds to what the
+ * rows say. Memory: rows 8 bytes a coupling and direction; tables 4 bytes a cell, at most QUBO_CELLS_MAX of them, and 4
+ * bytes for each pair of groups.
+ *
  * Coefficients are integers (the caller scales), so energies are exact; a model whose energy could leave int64 or
  * whose coefficients leave int32 is refused when built (-EOVERFLOW), not answered wrongly.
  */
@@ -11,6 +17,13 @@
 #include "common/macro.h"
 
 #define QUBO_NO_GROUP UINT32_MAX
+#define QUBO_CELLS_MAX ((size_t) 48 << 20) /* 192 MiB; transposed tables count */
+
+typedef struct QuboTable {
+        uint32_t rows, cols;
+        int32_t *w;    /* rows x cols */
+        uint64_t size; /* sum of all absolute values */
+} QuboTable;
 
 typedef struct Qubo {
         uint32_t n;
@@ -23,6 +36,10 @@ typedef struct Qubo {
         uint32_t *group_first; /* n_groups + 1 entries would not do: groups may leave gaps, so first and size */
         uint32_t *group_size;
         uint32_t *group_of; /* n entries: group or QUBO_NO_GROUP */
+        uint32_t *group_kind; /* of groups that are alike: their tables are mostly the same; a hint only */
+        uint32_t n_tables;
+        QuboTable *tables;
+        uint32_t *table_of; /* n_groups x n_groups: 1 + the table with the first's choices as rows; 0: none. NULL: no tables */
 } Qubo;
 
 typedef struct QuboBuilder QuboBuilder;
@@ -34,10 +51,31 @@ int qubo_add_offset(QuboBuilder *b, int64_t w);
 int qubo_add_linear(QuboBuilder *b, uint32_t i, int64_t w);
 int qubo_add_quadratic(QuboBuilder *b, uint32_t i, uint32_t j, int64_t w); /* i == j adds to linear; sums up */
 int qubo_add_group(QuboBuilder *b, uint32_t first, uint32_t size);         /* -EINVAL: overlaps, empty or outside */
+int qubo_set_kind(QuboBuilder *b, uint32_t group, uint32_t kind); /* 0 unless set */
+/* Takes w (rows x cols, from malloc) in any case. -EFBIG: more cells than QUBO_CELLS_MAX. */
+int qubo_add_table(QuboBuilder *b, uint32_t rows, uint32_t cols, int32_t *w, uint32_t *ret);
+/* The couplings of two different groups; -EINVAL: a size does not fit, or they are joined already. */
+int qubo_join(QuboBuilder *b, uint32_t g, uint32_t h, uint32_t table);
 /* Pairs inside one group never matter and are dropped. */
 int qubo_build(QuboBuilder *b, Qubo **ret);
 Qubo *qubo_free(Qubo *q);
 DEFINE_CLEANUP(Qubo *, qubo_free);
+
+/* The table row of v against group h, or NULL. */
+static inline const int32_t *qubo_table_row(const Qubo *q, uint32_t v, uint32_t h) {
+        uint32_t g = q->group_of[v], t;
+
+        if (!q->table_of || g == QUBO_NO_GROUP)
+                return NULL;
+        t = q->table_of[(size_t) g * q->n_groups + h];
+        return t == 0 ? NULL : q->tables[t - 1].w + (size_t) (v - q->group_first[g]) * q->tables[t - 1].cols;
+}
+
+/* field += sign * couplings of v. */
+void qubo_add_couplings(const Qubo *q, uint32_t v, int32_t sign, int64_t *field);
+size_t qubo_couplings(const Qubo *q); /* entries that rows alone would have, both directions, zeros in tables included */
+/* The same model in rows alone. */
+int qubo_expand(const Qubo *q, Qubo **ret);
 
 int64_t qubo_energy(const Qubo *q, const uint8_t *x); /* recomputed from the coefficients */
 bool qubo_feasible(const Qubo *q, const uint8_t *x);  /* every group has exactly one bit set */

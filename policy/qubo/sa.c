@@ -24,6 +24,7 @@
 #define RUN_DOUBLINGS 5U    /* so many times */
 #define RUNS_PER_SCATTER 2U
 #define REHEAT 0.4
+#define EXCHANGES_MAX 32U /* of one item in one sweep */
 #define FIRST_RUN_SHARE 4U /* of the time there is, so that even a short time sees a whole run */
 
 typedef struct Anneal {
@@ -79,36 +80,54 @@ static void offer_flip(Anneal *n, uint32_t a, double t) {
                 state_move(s, a, s->held[a] == v ? ITEM_NOTHING : v);
 }
 
-/* The first choice in [from, to) other than held that costs at most so much, or to. */
-static inline uint32_t first_below(const State *s, uint32_t from, uint32_t to, uint32_t held, int64_t most) {
-        if (s->field32) {
-                int32_t limit = (int32_t) MIN(most, INT32_MAX);
+/* The first choice in [from, to) other than held whose field is at most so much, or to. */
+static inline uint32_t first_below32(const int32_t *field, uint32_t from, uint32_t to, uint32_t held, int64_t most) {
+        int32_t limit = (int32_t) MIN(most, INT32_MAX);
 
-                while (from < to && (s->field32[from] > limit || from == held))
-                        from++;
-                return from;
-        }
-        while (from < to && (s->field64[from] > most || from == held))
+        while (from < to && (field[from] > limit || from == held))
                 from++;
         return from;
 }
 
-static void offer_choice(Anneal *n, uint32_t a, double t) {
-        State *s = n->s;
-        uint64_t bits = rng_next(&n->rng);
-        uint32_t first = n->f->first[a], end = first + n->f->size[a], held = s->held[a];
-        uint32_t from = first + rng_scale((uint32_t) (bits >> 32), n->f->size[a]), v;
-        double pass = MIN(threshold(n, bits, t), 4e18);
-        int64_t most = state_field(s, held) + (int64_t) pass;
+static inline uint32_t first_below64(const int64_t *field, uint32_t from, uint32_t to, uint32_t held, int64_t most) {
+        while (from < to && (field[from] > most || from == held))
+                from++;
+        return from;
+}
 
-        n->flips += n->f->size[a] - 1;
-        v = first_below(s, from, end, held, most);
-        if (v == end) {
-                v = first_below(s, first, from, held, most);
-                if (v == from)
-                        return;
+/* The same from one choice on and round, or size: there is none. */
+static uint32_t passing_choice(State *s, uint32_t a, uint32_t from, int64_t pass) {
+        uint32_t first = s->f->first[a], size = s->f->size[a], held = s->held[a] - first, to;
+
+        if (s->field32) {
+                const int32_t *field = s->field32 + first;
+                int64_t most = field[held] + pass;
+
+                to = first_below32(field, from, size, held, most);
+                if (to < size)
+                        return to;
+                to = first_below32(field, 0, from, held, most);
+        } else {
+                const int64_t *field = state_fields(s, a);
+                int64_t most = field[held] + pass;
+
+                to = first_below64(field, from, size, held, most);
+                if (to < size)
+                        return to;
+                to = first_below64(field, 0, from, held, most);
         }
-        state_move(s, a, v);
+        return to < from ? to : size;
+}
+
+static void offer_choice(Anneal *n, uint32_t a, double t) {
+        uint64_t bits = rng_next(&n->rng);
+        uint32_t size = n->f->size[a], to;
+
+        n->flips += size - 1;
+        to = passing_choice(n->s, a, rng_scale((uint32_t) (bits >> 32), size),
+                            (int64_t) MIN(threshold(n, bits, t), 4e18));
+        if (to < size)
+                state_move(n->s, a, n->f->first[a] + to);
 }
 
 /* Both take the other's seat, and their partners (if they are four different items) do the same. */
@@ -124,7 +143,7 @@ static void offer_exchanges(Anneal *n, uint32_t a, double t) {
         const Frame *f = n->f;
         uint32_t n_kin = (uint32_t) (f->kin_first[a + 1] - f->kin_first[a]);
 
-        for (uint32_t k = 0; k < (n_kin + 1) / 2; k++) {
+        for (uint32_t k = 0; k < MIN((n_kin + 1) / 2, EXCHANGES_MAX); k++) {
                 uint64_t bits = rng_next(&n->rng);
                 uint32_t b = f->kin[f->kin_first[a] + rng_scale((uint32_t) (bits >> 32), n_kin)];
                 unsigned n_changes = 2;
@@ -170,7 +189,7 @@ static bool sweep(Anneal *n, double t) {
                         if (f->partner[a] != ITEM_NOTHING)
                                 offer_joint_move(n, a, t);
                 }
-                if (limit_work(n->limit, 8 + f->row_mean + f->size[a] + 4 * (f->kin_first[a + 1] - f->kin_first[a])))
+                if (limit_work(n->limit, 8 + f->row_mean + f->size[a] + 4 * MIN(f->kin_first[a + 1] - f->kin_first[a], (size_t) 2 * EXCHANGES_MAX)))
                         return false;
         }
         n->sweeps++;
@@ -329,7 +348,8 @@ int sa_search(const Frame *f, Limit *l, uint64_t seed, uint64_t sweeps, uint64_t
 
 /* About as much work for every size, some tenths of a second at the most: a sweep of a dense model touches every coupling. */
 uint64_t sa_default_sweeps(const Qubo *q) {
-        uint64_t sweeps = MIN(UINT64_C(1000000) / (q->n + 1), UINT64_C(200000000) / (q->row[q->n] + 1));
+        uint64_t work = q->row[q->n] + (q->table_of ? (uint64_t) q->n * q->n_groups : 0);
+        uint64_t sweeps = MIN(UINT64_C(1000000) / (q->n + 1), UINT64_C(200000000) / (work + 1));
 
         return MAX(MIN(sweeps, 4000U), 20U);
 }

@@ -11,6 +11,8 @@
 
 /* Steps of a few nanoseconds each: well under the millisecond the stop flag may take. */
 #define LIMIT_STEPS 16384
+/* A model with so few couplings is solved from rows: those have the strong bound and a matrix. */
+#define EXPAND_COUPLINGS 600000
 
 const Solver *const solvers[] = { &solver_auto, &solver_exact, &solver_greedy, &solver_sa, NULL };
 
@@ -110,10 +112,17 @@ bool fits_all(const Qubo *q) {
 
 int qubo_solve(const Qubo *q, const Solver *solver, const SolveParams *p, SolveResult *ret) {
         SolveResult result = { .lower_bound = INT64_MIN };
+        _cleanup_(qubo_freep) Qubo *rows = NULL;
         int r;
 
         if (!solver->fits(q) || (p->start && !qubo_feasible(q, p->start)))
                 return -EINVAL;
+        if (q->table_of && (solver == &solver_exact || qubo_couplings(q) <= EXPAND_COUPLINGS)) {
+                r = qubo_expand(q, &rows);
+                if (r < 0)
+                        return r;
+                q = rows;
+        }
         r = solver->solve(q, p, &result);
         if (r < 0) {
                 solve_result_done(&result);
@@ -143,9 +152,64 @@ static int64_t twice_least(const Qubo *q, uint32_t v) {
         return sum;
 }
 
+/* The least of every row of every table, one after the other. */
+static int32_t *table_minima(const Qubo *q, size_t *at) {
+        size_t rows = 0, n = 0;
+        int32_t *least;
+
+        for (uint32_t t = 0; t < q->n_tables; t++)
+                rows += q->tables[t].rows;
+        least = malloc((rows + 1) * sizeof(*least));
+        for (uint32_t t = 0; least && t < q->n_tables; t++) {
+                const QuboTable *table = &q->tables[t];
+
+                at[t] = n;
+                for (uint32_t i = 0; i < table->rows; i++) {
+                        const int32_t *w = table->w + (size_t) i * table->cols;
+
+                        least[n] = w[0];
+                        for (uint32_t j = 1; j < table->cols; j++)
+                                least[n] = MIN(least[n], w[j]);
+                        n++;
+                }
+        }
+        return least;
+}
+
+/* Rows and tables apart: what either adds at least. */
+static int64_t lower_bound_tables(const Qubo *q) {
+        _cleanup_free_ size_t *at = calloc((size_t) q->n_tables + 1, sizeof(*at));
+        _cleanup_free_ int32_t *least = at ? table_minima(q, at) : NULL;
+        int64_t twice = 0;
+
+        if (!least)
+                return INT64_MIN;
+        for (uint32_t i = 0; i < q->n; i++)
+                if (q->group_of[i] == QUBO_NO_GROUP)
+                        twice += MIN(twice_least(q, i), 0);
+        for (uint32_t g = 0; g < q->n_groups; g++) {
+                int64_t low = INT64_MAX;
+
+                for (uint32_t i = 0; i < q->group_size[g]; i++) {
+                        int64_t sum = twice_least(q, q->group_first[g] + i);
+
+                        for (uint32_t h = 0; h < q->n_groups; h++) {
+                                uint32_t t = q->table_of[(size_t) g * q->n_groups + h];
+
+                                sum += t > 0 ? least[at[t - 1] + i] : 0;
+                        }
+                        low = MIN(low, sum);
+                }
+                twice += low;
+        }
+        return q->offset + (twice > 0 ? (twice + 1) / 2 : twice / 2);
+}
+
 int64_t qubo_lower_bound(const Qubo *q) {
         int64_t twice = 0;
 
+        if (q->table_of)
+                return lower_bound_tables(q);
         for (uint32_t g = 0; g < q->n_groups; g++) {
                 int64_t least = INT64_MAX;
 

@@ -24,7 +24,9 @@ int state_new(const Frame *f, State **ret) {
                 s->field32 = calloc(f->stride + 1, sizeof(*s->field32));
         else
                 s->field64 = calloc(f->stride + 1, sizeof(*s->field64));
-        if (!s->held || !s->answer || (!s->field32 && !s->field64))
+        if (f->q->table_of)
+                s->shared = calloc((size_t) f->kind_first[f->n_kinds] + 1, sizeof(*s->shared));
+        if (!s->held || !s->answer || (!s->field32 && !s->field64) || (f->q->table_of && !s->shared))
                 return -ENOMEM;
         for (uint32_t a = 0; a < f->n_items; a++)
                 held[a] = f->optional[a] ? ITEM_NOTHING : f->first[a];
@@ -39,9 +41,70 @@ State *state_free(State *s) {
         free(s->held);
         free(s->field32);
         free(s->field64);
+        free(s->shared);
         free(s->answer);
         free(s);
         return NULL;
+}
+
+static const int32_t *table_row(const Frame *f, uint32_t table, uint32_t item, uint32_t v) {
+        const QuboTable *t = &f->q->tables[table - 1];
+
+        return t->w + (size_t) (v - f->first[item]) * t->cols;
+}
+
+/* field += sign * row. */
+static void add_table_row(int64_t *field, const int32_t *row, uint32_t n, int64_t sign) {
+        for (uint32_t i = 0; i < n; i++)
+                field[i] += sign * row[i];
+}
+
+/* What the tables make of v being held (sign 1) by an item or not (-1). */
+static void add_tables(State *s, uint32_t item, uint32_t v, int64_t sign) {
+        const Frame *f = s->f;
+        const uint32_t *usual = f->usual + (size_t) f->kind[item] * f->n_kinds;
+
+        for (uint32_t k = 0; k < f->n_kinds; k++)
+                if (usual[k])
+                        add_table_row(s->shared + f->kind_first[k], table_row(f, usual[k], item, v),
+                                      f->kind_first[k + 1] - f->kind_first[k], sign);
+        for (size_t k = f->unusual_first[item]; k < f->unusual_first[item + 1]; k++) {
+                const Unusual *u = f->unusual + k;
+                int64_t *field = s->field64 + f->first[u->item];
+
+                if (u->table)
+                        add_table_row(field, table_row(f, u->table, item, v), f->size[u->item], sign);
+                if (u->usual)
+                        add_table_row(field, table_row(f, u->usual, item, v), f->size[u->item], -sign);
+        }
+}
+
+/* A kind's fields count every group of it, also the one whose field it is: that is taken off here. */
+int64_t state_shared_field(const State *s, uint32_t v) {
+        const Frame *f = s->f;
+        uint32_t a = f->item_of[v], k = f->kind[a], t = f->usual[(size_t) k * f->n_kinds + k], i = v - f->first[a];
+        int64_t field = s->field64[v];
+
+        if (f->optional[a])
+                return field;
+        field += s->shared[f->kind_first[k] + i];
+        return t ? field - table_row(f, t, a, s->held[a])[i] : field;
+}
+
+const int64_t *state_fields(State *s, uint32_t a) {
+        const Frame *f = s->f;
+        uint32_t k = f->kind ? f->kind[a] : 0, t, n = f->size[a];
+        const int64_t *own = s->field64 + f->first[a], *shared;
+
+        if (!s->shared || f->optional[a])
+                return own;
+        shared = s->shared + f->kind_first[k];
+        t = f->usual[(size_t) k * f->n_kinds + k];
+        for (uint32_t i = 0; i < n; i++)
+                s->answer[i] = own[i] + shared[i];
+        if (t)
+                add_table_row(s->answer, table_row(f, t, a, s->held[a]), n, -1);
+        return s->answer;
 }
 
 static void add_row(State *s, uint32_t v, int32_t sign) {
@@ -65,10 +128,15 @@ void state_load(State *s, const uint32_t *held) {
                         s->field32[i] = q->linear[i];
                 else
                         s->field64[i] = q->linear[i];
+        if (s->shared)
+                memset(s->shared, 0, f->kind_first[f->n_kinds] * sizeof(*s->shared));
         memmove(s->held, held, f->n_items * sizeof(*held));
         for (uint32_t a = 0; a < f->n_items; a++)
-                if (held[a] != ITEM_NOTHING)
+                if (held[a] != ITEM_NOTHING) {
                         add_row(s, held[a], 1);
+                        if (s->shared && !f->optional[a])
+                                add_tables(s, a, held[a], 1);
+                }
         for (uint32_t a = 0; a < f->n_items; a++)
                 if (held[a] != ITEM_NOTHING)
                         twice += state_field(s, held[a]) + q->linear[held[a]];
@@ -99,6 +167,12 @@ static void add_answer(State *s, uint32_t u, uint32_t b, int32_t sign) {
         }
         for (; low < q->row[u + 1] && q->col[low] < first + f->size[b]; low++)
                 s->answer[q->col[low] - first] += (int64_t) sign * q->val[low];
+        if (q->table_of && !f->optional[b]) {
+                const int32_t *w = qubo_table_row(q, u, q->group_of[first]);
+
+                for (uint32_t i = 0; w && i < f->size[b]; i++)
+                        s->answer[i] += (int64_t) sign * w[i];
+        }
 }
 
 int64_t state_joint_delta(State *s, uint32_t a, uint32_t to, Change ret[static 2]) {
@@ -153,6 +227,10 @@ static void replace(State *s, uint32_t from, uint32_t to) {
         if (rows_are_short(f, from, to)) {
                 add_row(s, from, -1);
                 add_row(s, to, 1);
+                if (s->shared) {
+                        add_tables(s, f->item_of[from], from, -1);
+                        add_tables(s, f->item_of[from], to, 1);
+                }
                 return;
         }
         a = f->dense + from * f->stride;

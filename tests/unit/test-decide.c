@@ -273,7 +273,7 @@ static void min_cpus_that_cannot_be_had(void **state) {
         plan_free(p);
         p = fixture_decide(s, &j, 1, "auto");
         assert_false(p->feasible);
-        assert_message(p, "257 ranks are asked for, one host's plan takes at most 256");
+        assert_message(p, "1025 ranks are asked for, one host's plan takes at most 1024");
         wide->ranks[0].min_cpus = 129;
         q = fixture_decide(s, &wide, 1, "auto");
         assert_false(q->feasible);
