@@ -287,6 +287,44 @@ static void test_bad(void **state) {
         }
 }
 
+/* What a daemon knows of earlier looks: names stay with their cards, and what went is no error. */
+static void test_come_and_go(void **state) {
+        static const FoundDevice found[] = {
+                { (char *) "npu0", (char *) "0000:0b:00.0" }, { (char *) "npu1", (char *) "0000:1a:00.0" },
+                { (char *) "npu2", (char *) "0000:c1:00.0" }, { (char *) "big", (char *) "0001:01:00.0" },
+                { (char *) "npu3", (char *) "0000:f0:00.0" }, /* gone, its number kept for it */
+                { (char *) "old", (char *) "0000:f1:00.0" },  /* gone, described */
+        };
+        Topology t = host;
+        DeviceText d = { .found = found, .n_found = ELEMENTSOF(found) };
+        _cleanup_(snapshot_freep) Snapshot *s = NULL;
+        _cleanup_free_ char *message = NULL;
+        static TopologyPci left[3];
+
+        left[0] = functions[1]; /* c1:00.0 */
+        left[1] = functions[0]; /* 0001:01:00.0 */
+        left[2] = (TopologyPci){
+                .address = (char *) "0000:02:00.0", .vendor = 0x19e5, .device = 0xd802, .class = 0x1200
+        };
+        t.pci = left;
+        t.n_pci = ELEMENTSOF(left);
+        assert_int_equal(add(&d, "t",
+                             "[Device old]\nPCI=f1:00.0\n[Link old npu2]\nType=HCCS\n[Link npu1 npu2]\nType=HCCS\n"
+                             "[Link npu2 npu4]\nType=HCCS\n",
+                             &message),
+                         0);
+        assert_int_equal(snapshot_new(&s), 0);
+        s->topology = &t;
+        if (devices_read(s, &d, &message) < 0)
+                fail_msg("%s", message);
+        assert_int_equal(s->n_devices, 3);
+        assert_device(s, 0, "npu4", "ascend", "0000:02:00.0", 0); /* new: the first number that nobody had */
+        assert_device(s, 1, "npu2", "ascend", "0000:c1:00.0", 0);
+        assert_device(s, 2, "npu5", "ascend", "0001:01:00.0", 1); /* its description went, and the name with it */
+        assert_int_equal(s->n_links, 1);
+        device_text_done(&d);
+}
+
 static void test_two_files(void **state) {
         _cleanup_free_ char *message = NULL;
         DeviceText d = {};
@@ -320,9 +358,16 @@ static void test_too_many(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_found),    cmocka_unit_test(test_refined), cmocka_unit_test(test_described_only),
-                cmocka_unit_test(test_pci_ids),  cmocka_unit_test(test_bad),     cmocka_unit_test(test_two_files),
-                cmocka_unit_test(test_too_many), cmocka_unit_test(test_known),   cmocka_unit_test(test_one_name),
+                cmocka_unit_test(test_found),
+                cmocka_unit_test(test_refined),
+                cmocka_unit_test(test_described_only),
+                cmocka_unit_test(test_pci_ids),
+                cmocka_unit_test(test_bad),
+                cmocka_unit_test(test_come_and_go),
+                cmocka_unit_test(test_two_files),
+                cmocka_unit_test(test_too_many),
+                cmocka_unit_test(test_known),
+                cmocka_unit_test(test_one_name),
         };
 
         return cmocka_run_group_tests_name("devices", tests, NULL, NULL);
