@@ -15,7 +15,7 @@
  *   DumpByFileDescriptor() -> h                      the record
  *   Reload()
  *   properties: Version s, Feasible b, Devices u, Tasks u, Jobs u, LastChange t (usec realtime), Energy d
- *   signals: PlanApplied(s job, b changed, u written), Drift(u pid, u tid, s expected, s found; interrupts: 0 and number), DeviceFault(s device, s health)
+ *   signals: PlanApplied(s job, b changed, u written), Drift(u pid, u tid, s expected, s found, s author, s done; interrupts: 0 and number; groups: tid 0), DeviceFault(s device, s health)
  * /org/qsched1/device/NAME  org.qsched1.Device: Name s Kind s PCI s NUMANode i Memory t Temperature d Power d Health s
  * /org/qsched1/job/NAME     org.qsched1.Job: Name s Priority u Ranks u Matched u
  * /org/qsched1/task/PID     org.qsched1.Task: PID u Name s Job s CPUs s AllowedCPUs s Mems s Devices as Threads u Owner s

@@ -71,7 +71,7 @@ static int fill_spare(IrqWish *w, const Plan *plan, const Topology *t) {
         return 0;
 }
 
-static int add_task(const PlanTask *t, const Snapshot *s, IrqWishes *list) {
+static int add_task(const PlanTask *t, const Bitset *cpus, const Snapshot *s, IrqWishes *list) {
         for (size_t i = 0; t->devices && t->devices[i]; i++) {
                 const Device *d = snapshot_device(s, t->devices[i], NULL);
                 IrqWish *w;
@@ -81,23 +81,23 @@ static int add_task(const PlanTask *t, const Snapshot *s, IrqWishes *list) {
                         continue;
                 r = wish_for(list, t, d, &w);
                 if (r >= 0)
-                        r = bitset_or(&w->cpus, &t->irq_cpus);
+                        r = bitset_or(&w->cpus, cpus);
                 if (r < 0)
                         return r;
         }
         return 0;
 }
 
-int irq_wishes_from_plan(const Plan *plan, const Snapshot *s, bool (*skip)(const PlanTask *t, const void *userdata),
-                         const void *userdata, IrqWishes *ret) {
+int irq_wishes_from_plan(const Plan *plan, const Snapshot *s, IrqCpus cpus, const void *userdata, IrqWishes *ret) {
         IrqWishes list = {};
         int r = 0;
 
         for (size_t i = 0; r >= 0 && i < plan->n_tasks; i++) {
                 const PlanTask *t = &plan->tasks[i];
+                const Bitset *to = cpus ? cpus(t, userdata) : &t->irq_cpus;
 
-                if (t->process.pid > 0 && !bitset_isempty(&t->irq_cpus) && !(skip && skip(t, userdata)))
-                        r = add_task(t, s, &list);
+                if (t->process.pid > 0 && to && !bitset_isempty(to))
+                        r = add_task(t, to, s, &list);
         }
         for (size_t i = 0; r >= 0 && i < list.n_wishes; i++) {
                 r = fill_node(&list.wishes[i], s->topology);

@@ -38,9 +38,10 @@ typedef struct IrqWishes {
         char **waiting; /* jobs that are in force but not planned yet: what was done for them stays */
 } IrqWishes;
 
-/* Of a plan's tasks that have a process; skip (may be NULL) leaves tasks out. */
-int irq_wishes_from_plan(const Plan *plan, const Snapshot *s, bool (*skip)(const PlanTask *t, const void *userdata),
-                         const void *userdata, IrqWishes *ret);
+/* Where the interrupts of a task's devices shall go; NULL or empty: it has no wish. */
+typedef const Bitset *(*IrqCpus)(const PlanTask *t, const void *userdata);
+/* Of a plan's tasks that have a process; cpus NULL: where the plan says. */
+int irq_wishes_from_plan(const Plan *plan, const Snapshot *s, IrqCpus cpus, const void *userdata, IrqWishes *ret);
 void irq_wishes_done(IrqWishes *w);
 
 typedef struct IrqStatus { /* one vector, as the last call found and left it */

@@ -174,6 +174,7 @@ int manager_revert_job(Manager *m, AppliedJob *j, const char *why, Outcome *outc
         int r;
 
         manager_forget_plan(m, name);
+        manager_forget_drift(m, name);
         manager_move_forget(m, name);
         r = job_store_retire(m->jobs, j);
         if (r < 0)

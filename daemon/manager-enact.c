@@ -163,12 +163,13 @@ static int change_kernel(Manager *m, const Request *q, const Solve *s, char **re
         return r;
 }
 
-static int finish_json(const Plan *plan, const Outcome *o, const char *group, json_t **ret) {
+static int finish_json(const Manager *m, const Plan *plan, const Outcome *o, const char *group, json_t **ret) {
         json_t *json = NULL, *outcome = NULL;
         int r;
 
         r = plan_to_json(plan, &json);
         if (r >= 0 && o) {
+                manager_show_roles(m, plan, json);
                 r = outcome_to_json(o, &outcome);
                 if (r >= 0)
                         (void) json_object_set_new(json, "outcome", outcome);
@@ -200,7 +201,7 @@ static int settle(Manager *m, Request *q, Solve *s, const Outcome *o, const char
         if (o->n_written > 0)
                 m->hold_until = now_monotonic() + m->config->hold_off_usec;
         scope_planned(m, q->scope, s->snapshot, q->all, q->n_all);
-        r = finish_json(s->plan, o, group, ret);
+        r = finish_json(m, s->plan, o, group, ret);
         manager_set_plan(m, TAKE_PTR(s->plan), q->scope);
         if (q->kind != REQUEST_TICK || o->n_written > 0)
                 tell_applied(m, q, o);
@@ -226,6 +227,8 @@ static int change(Manager *m, Request *q, const Solve *s, char **ret_group, Outc
         if (r < 0)
                 return r;
         r = prepare_jobs(m, q, order, ret_message);
+        manager_mark_plan_fixed(m, s->plan, q);
+        manager_mark_irqs(m, s->plan, s->snapshot);
         if (r >= 0)
                 r = change_kernel(m, q, s, ret_group, outcome);
         if (r >= 0)
@@ -249,6 +252,7 @@ static int enact(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_mess
         r = change(m, q, s, &group, &outcome, ret_message);
         if (r >= 0) {
                 commit_jobs(m, q);
+                manager_take_back(m, q);
                 k = q->kind == REQUEST_APPLY ? put_back_strays(m, q, s->plan, &outcome) : 0;
                 if (k < 0)
                         (void) strv_extendf(&outcome.messages,
@@ -293,7 +297,7 @@ int request_conclude(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_
                 s->plan->messages = NULL;
                 return 0;
         }
-        r = finish_json(s->plan, NULL, NULL, ret);
+        r = finish_json(m, s->plan, NULL, NULL, ret);
         if (r >= 0 && q->options.dry_run)
                 (void) json_object_set_new(*ret, "dry_run", json_true());
         return r;

@@ -134,6 +134,7 @@ int request_conclude(Manager *m, Request *q, Solve *s, json_t **ret,
                      char **ret_message); /* r and json for the answer */
 
 /* manager-irq.c; the snapshot tells where the plan's devices are */
+void manager_mark_irqs(const Manager *m, Plan *plan, const Snapshot *s); /* before it is enforced */
 void manager_place_irqs(Manager *m, const Plan *plan, const Snapshot *s, Outcome *outcome);
 void manager_restore_irqs(Manager *m, Outcome *outcome);
 void manager_recover_irqs(Manager *m);
@@ -159,6 +160,9 @@ void manager_watch_runs(Manager *m);
 void manager_log_asked(const char *what, AppliedJob *const *jobs, size_t n, const Caller *c);
 void manager_log_outcome(Manager *m, const Outcome *o, const char *why);
 
+/* manager-show.c */
+void manager_show_roles(const Manager *m, const Plan *plan, json_t *printed); /* of a plan in force, printed as JSON */
+
 /* manager-change.c */
 int manager_enforce(Manager *m, const char *why); /* m->plan; logs, drift; number of writes */
 void manager_end_reverts(Manager *m);             /* at start: those that were cut short */
@@ -170,6 +174,7 @@ void manager_forget_plan(Manager *m, const char *job);
 /* manager-drift.c */
 void drift_free(Drift *d, size_t n);
 DriftPolicy manager_drift_policy(const Manager *m);
+void manager_forget_drift(Manager *m, const char *job);
 int manager_tell_drift(Manager *m, const Outcome *o, bool tick); /* tick: the outcome is of all that is in force */
 /* What was yielded, by the journal; q (may be NULL): not of jobs that it asks for, which takes them back. */
 void manager_mark_fixed(Manager *m, Snapshot *s, const Request *q);

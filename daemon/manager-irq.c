@@ -1,17 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Interrupts of the plan in force: after each change of the plan, and at each tick. Only jobs that were applied with
- * authority move interrupts, since those are everybody's. With Interrupts=no nothing is wished, so that what was placed
+ * authority move interrupts, since those are everybody's. Where a plan has no CPUs for those of a rank's devices, the
+ * roles of its threads keep some of the rank's own for them. With Interrupts=no nothing is wished, so that what was placed
  * before goes back. What could not be done is a sentence of the outcome: it is no reason to undo a placement.
  */
 #include "common/log.h"
 #include "daemon/manager-internal.h"
+#include "daemon/readers/irq.h"
 
-static bool is_confined(const PlanTask *t, const void *userdata) {
-        const Manager *m = userdata;
+static bool is_confined(const Manager *m, const PlanTask *t) {
         const AppliedJob *j = job_store_find(m->jobs, strempty(t->job));
 
         return j && j->confined;
+}
+
+static bool has_vectors(const PlanTask *t, const Snapshot *s) {
+        for (size_t i = 0; t->devices && t->devices[i]; i++) {
+                const Device *d = snapshot_device(s, t->devices[i], NULL);
+                _cleanup_free_ unsigned *irqs = NULL;
+                size_t n = 0;
+
+                if (d && d->pci && irq_vectors_of("", d->pci, &irqs, &n) >= 0 && n > 0)
+                        return true;
+        }
+        return false;
+}
+
+void manager_mark_irqs(const Manager *m, Plan *plan, const Snapshot *s) {
+        for (size_t i = 0; i < plan->n_tasks; i++) {
+                PlanTask *t = &plan->tasks[i];
+
+                t->irqs_within = m->config->interrupts && s && bitset_isempty(&t->irq_cpus) && !is_confined(m, t) &&
+                                 has_vectors(t, s);
+        }
+}
+
+/* What the plan keeps beside the ranks, else what enforcement kept of the rank's own. */
+static const Bitset *irq_cpus(const PlanTask *t, const void *userdata) {
+        const Manager *m = userdata;
+        const RoleSplit *split = t->irqs_within ? enforcer_split(m->enforcer, t->process) : NULL;
+
+        if (is_confined(m, t))
+                return NULL;
+        return split ? &split->irq_cpus : &t->irq_cpus;
 }
 
 static bool plan_has_job(const Plan *p, const char *job) {
@@ -39,7 +71,7 @@ static int make_wishes(const Manager *m, const Plan *plan, const Snapshot *s, Ir
         if (!m->config->interrupts)
                 return 0;
         if (plan && s)
-                r = irq_wishes_from_plan(plan, s, is_confined, m, ret);
+                r = irq_wishes_from_plan(plan, s, irq_cpus, m, ret);
         return r < 0 ? r : add_waiting(m, s ? plan : NULL, ret);
 }
 

@@ -40,23 +40,30 @@ static json_t *show_job(const Manager *m, const AppliedJob *j) {
                          (int) j->run);
 }
 
-static json_t *show_moved_irq(const Drift *d) {
-        return json_pack("{s:s,s:I,s:s,s:s,s:s,s:s}", "job", d->job, "irq", (json_int_t) d->irq, "device", d->device,
-                         "comm", d->comm, "expected", d->expected, "found", d->found);
+static json_t *show_drifted(const Drift *d) {
+        json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:s*,s:s*,s:s}", "job", d->job, "comm", d->comm, "expected",
+                              d->expected, "found", d->found, "author", d->author, "hint", d->hint, "done",
+                              drift_act_names[d->act]);
+        int r = j ? 0 : -1;
+
+        if (r >= 0 && d->device)
+                r = json_object_set_new(j, "irq", json_integer(d->irq)) |
+                    json_object_set_new(j, "device", json_string(d->device));
+        else if (r >= 0)
+                r = json_object_set_new(j, "pid", json_integer(d->process.pid)) |
+                    (d->path ? json_object_set_new(j, "path", json_string(d->path))
+                             : json_object_set_new(j, "tid", json_integer(d->tid)));
+        if (r >= 0)
+                return j;
+        json_decref(j);
+        return NULL;
 }
 
 static json_t *show_drift(const Manager *m) {
         json_t *a = json_array();
 
-        for (size_t i = 0; a && i < m->n_drift; i++) {
-                const Drift *d = &m->drift[i];
-
-                (void) json_array_append_new(a, d->device ? show_moved_irq(d)
-                                                          : json_pack("{s:s,s:I,s:I,s:s,s:s,s:s}", "job", d->job, "pid",
-                                                                      (json_int_t) d->pid, "tid", (json_int_t) d->tid,
-                                                                      "comm", d->comm, "expected", d->expected, "found",
-                                                                      d->found));
-        }
+        for (size_t i = 0; a && i < m->n_drift; i++)
+                (void) json_array_append_new(a, show_drifted(&m->drift[i]));
         return a;
 }
 
@@ -75,6 +82,16 @@ static json_t *show_warnings(const Manager *m) {
                 for (char *const *s = lists[i]; a && s && *s; s++)
                         (void) json_array_append_new(a, json_string(*s));
         return a;
+}
+
+/* Which CPUs the threads of each placed rank have, by role. */
+void manager_show_roles(const Manager *m, const Plan *plan, json_t *printed) {
+        json_t *list = json_object_get(printed, "tasks"), *roles;
+
+        for (size_t i = 0; i < plan->n_tasks; i++)
+                if (plan->tasks[i].process.pid > 0 &&
+                    enforcer_split_to_json(m->enforcer, plan->tasks[i].process, &roles) >= 0)
+                        (void) json_object_set_new(json_array_get(list, i), "roles", roles);
 }
 
 int manager_status(Manager *m, json_t **ret) {
@@ -249,6 +266,8 @@ static int explain_tasks(const Explain *x) {
         r = plan ? plan_to_json(plan, &printed) : 0;
         if (r < 0)
                 return r;
+        if (plan)
+                manager_show_roles(x->m, plan, printed);
         list = json_object_get(printed, "tasks");
         for (size_t i = 0; plan && i < plan->n_tasks; i++)
                 if (is_meant(&plan->tasks[i], x->what, x->pid))

@@ -9,6 +9,8 @@
 #include "common/text.h"
 #include "policy/roles.h"
 
+#define LONE_IRQ_CORES 4U
+
 _Static_assert(ROLES_MAX <= 64, "RoleSplit.seen has a bit for each");
 
 typedef struct Core {      /* what of it is in the pool */
@@ -179,6 +181,15 @@ static int assign_roles(Split *s, const RoleThread *threads, size_t n, bool inte
         return 0;
 }
 
+/* A rank of few cores without helpers keeps all of them for itself: its interrupts stay where they are. */
+static void drop_lone_interrupts(Split *s) {
+        for (size_t i = 0; i < s->out->n_grants; i++)
+                if (s->out->grants[i].own && (!s->roles->roles[i].interrupts || s->n_cores >= LONE_IRQ_CORES))
+                        return;
+        for (size_t i = 0; i < s->out->n_grants; i++)
+                s->out->grants[i].own = false;
+}
+
 static int grant_cores(Split *s, RoleGrant *g, unsigned first, unsigned n) {
         int r = 0;
 
@@ -294,7 +305,10 @@ static int take_irq_cpus(Split *s) {
 
 static int split_balanced(Split *s) {
         unsigned rest;
-        int r = grant_helpers(s, &rest);
+        int r;
+
+        drop_lone_interrupts(s);
+        r = grant_helpers(s, &rest);
 
         if (r >= 0)
                 r = grant_others(s, rest);

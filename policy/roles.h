@@ -11,7 +11,7 @@
  * The unit is the core: the siblings of one that are in the pool stay together. Helpers (roles with Share=own of which
  * there are threads, and interrupts where asked for) get cores of their own from the end of the pool, at most half of
  * it; the rest is for everybody else: main and compute threads, for new threads and OpenMP's idea of the machine come
- * from the main thread's mask. With H helper roles of one core each, by falling priority h1, h2, …:
+ * from the main thread's mask. Interrupts alone are worth a core of four or more. With H helper roles of one core each, by falling priority h1, h2, …:
  *
  *   cores   compute   helpers                    e.g. H=4
  *   1       all threads share it

@@ -253,6 +253,14 @@ noinst_PROGRAMS += tests/helpers/mask-watch
 tests_helpers_mask_watch_SOURCES = tests/helpers/mask-watch.c
 tests_helpers_mask_watch_LDADD = libreaders.la libpolicy.la libcommon.la
 
-# The unit, and state files that are broken
+# The unit, what the watchdog asks, and state files that are broken
 TESTS += tests/bats/service.bats
+check_PROGRAMS += tests/unit/test-worker
+tests_unit_test_worker_SOURCES = tests/unit/test-worker.c tests/unit/fixture.c tests/unit/fixture.h
+tests_unit_test_worker_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-worker
 EXTRA_DIST += tests/bats/service.bats tests/vm/service.bats
+
+# A rank's CPUs, split between its threads
+TESTS += tests/bats/roles.bats
+EXTRA_DIST += tests/bats/roles.bats

@@ -90,6 +90,44 @@ static void test_degradation(void **state) {
         roles_done(&r);
 }
 
+/* Interrupts without helpers beside them: a core of four, none of three; on two with a helper they share its core. */
+static void test_lone_interrupts(void **state) {
+        static const struct {
+                const char *pool, *compute, *irq;
+                size_t n;
+        } rows[] = {
+                { "0-1", "0-1", "", 3 }, { "0-2", "0-2", "", 3 }, { "0-3", "0-2", "3", 3 }, { "0-1", "0", "1", 4 }
+        };
+        Roles r = defaults();
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                RoleSplit s = split(&r, NULL, rows[i].pool, helpers4, rows[i].n, true);
+
+                assert_set(role_split_cpus(&s, 0), rows[i].compute, rows[i].pool);
+                assert_set(&s.irq_cpus, rows[i].irq, rows[i].pool);
+                role_split_done(&s);
+        }
+        roles_done(&r);
+}
+
+/* What has been there counts as if it were. */
+static void test_seen(void **state) {
+        _cleanup_(bitset_done) Bitset pool = BITSET_EMPTY;
+        Roles r = defaults();
+        RoleSplit a, b;
+
+        assert_int_equal(bitset_parse("0-7", &pool), 0);
+        assert_int_equal(roles_split(&r, NULL, &pool, helpers4, 5, false, 0, &a), 0);
+        assert_int_equal(roles_split(&r, NULL, &pool, helpers4, 3, false, a.seen, &b), 0);
+        assert_int_equal(a.seen, b.seen);
+        assert_set(role_split_cpus(&a, 0), "0-5", "compute");
+        assert_set(role_split_cpus(&b, 0), "0-5", "compute");
+        assert_grant(&b, &r, "runtime", "7");
+        role_split_done(&a);
+        role_split_done(&b);
+        roles_done(&r);
+}
+
 static void test_one_helper(void **state) {
         static const struct {
                 const char *pool, *compute, *helper;
@@ -543,6 +581,8 @@ int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_degradation),
                 cmocka_unit_test(test_one_helper),
+                cmocka_unit_test(test_lone_interrupts),
+                cmocka_unit_test(test_seen),
                 cmocka_unit_test(test_no_helper_no_split),
                 cmocka_unit_test(test_roles_of_threads),
                 cmocka_unit_test(test_siblings_stay_together),
