@@ -21,6 +21,7 @@ teardown() {
                 kill "${workers[@]}" 2>/dev/null
         fi
         systemctl stop 'qsched-test-*.service' 2>/dev/null
+        confined_gone
         return 0
 }
 
@@ -129,14 +130,14 @@ cpuset_mems() { # folder
 
 # A process of somebody else's unit, qsched-test-NAME, held to some CPUs: by the unit's AllowedCPUs= on the unified
 # hierarchy; on the legacy one, where systemd has none, by a cpuset group that is made as a container runtime does.
-confined() { # NAME CPUS command…; sets pid
+confined() { # NAME CPUS command…; sets pid. confined_mems: memory nodes, if not all
         local unit=qsched-test-$1 cpus=$2 dir=/sys/fs/cgroup/cpuset/qsched-test-$1
         shift 2
         if unified; then
-                systemd-run -q --unit="$unit" -p AllowedCPUs="$cpus" "$@"
+                systemd-run -q --unit="$unit" -p AllowedCPUs="$cpus" ${confined_mems:+-p AllowedMemoryNodes="$confined_mems"} "$@"
         else
                 mkdir -p "$dir"
-                cat /sys/fs/cgroup/cpuset/cpuset.mems >"$dir/cpuset.mems"
+                echo "${confined_mems:-0-3}" >"$dir/cpuset.mems"
                 echo "$cpus" >"$dir/cpuset.cpus"
                 # shellcheck disable=SC2016 # for the unit's shell
                 systemd-run -q --unit="$unit" bash -c 'echo $$ >"$0/cgroup.procs"; exec "$@"' "$dir" "$@"
@@ -152,22 +153,38 @@ confine() { # NAME CPUS: other CPUs for what confined() started
         fi
 }
 
+# The legacy groups of confined(), once their processes have ended.
+confined_gone() {
+        if compgen -G '/sys/fs/cgroup/cpuset/qsched-test-*' >/dev/null; then
+                until_true rmdir /sys/fs/cgroup/cpuset/qsched-test-*/ 2>/dev/null
+        fi
+}
+
 # ---- the machine from outside ----------------------------------------------------------------------------------------------
 
 # One command of QEMU's monitor, by a port that tests/vm/run gives the guest; prints its answer, fails if it complains.
-#   monitor device_add edu,id=hot0,bus=spare1       monitor device_del hot0       monitor info pci
+#   monitor device_add edu,id=hot1,bus=spare1       monitor device_del hot1       monitor info pci
 monitor() { # command…
-        local line answer
-        exec {qmp}<>/dev/virtio-ports/monitor
-        printf '{"execute":"qmp_capabilities"}\n{"execute":"human-monitor-command","id":"%s","arguments":{"command-line":%s}}\n' \
-                "$$.$SECONDS" "$(jq -Rn --arg c "$*" '$c')" >&"$qmp"
-        while :; do
-                read -r -t 60 line <&"$qmp" || { exec {qmp}>&-; echo "the monitor did not answer: $*"; return 1; }
-                answer=$(jq -r --arg id "$$.$SECONDS" 'select(.id != null) | .return // .error.desc' <<<"$line" 2>/dev/null) || continue
-                [[ $line = *'"id"'* ]] && break
+        local line answer='' id=$RANDOM$RANDOM port
+        exec {port}<>/dev/virtio-ports/monitor
+        jq -nc '{execute: "qmp_capabilities"}' >&"$port"
+        jq -nc --arg id "$id" --arg c "$*" '{execute: "human-monitor-command", id: $id, arguments: {"command-line": $c}}' >&"$port"
+        while read -r -t 60 line <&"$port"; do
+                [[ $line != *"$id"* ]] || { answer=$line && break; }
         done
-        exec {qmp}>&-
-        answer=${answer//$'\r'/}
-        printf '%s' "$answer"
+        exec {port}>&-
+        answer=$(jq -r '.return // .error.desc' <<<"${answer:-{\"return\": \"Error: no answer within a minute\"\}}" | tr -d '\r')
+        [ -z "$answer" ] || echo "$answer"
         [[ $answer != *Error* && $answer != *"not found"* && $answer != *"unknown command"* ]]
+}
+
+# CPU 8 belongs to node 1, CPU 9 to node 3; the suite's head line asks for devices=cpus.
+cpu_plug() { # 8|9
+        monitor device_add "max-x86_64-cpu,id=cpu$1,socket-id=$(($1 - 8)),core-id=4,thread-id=0" || return 1
+        until_true test -e "/sys/devices/system/cpu/cpu$1/online" || return 1
+        echo 1 >"/sys/devices/system/cpu/cpu$1/online"
+}
+
+cpu_unplug() { # 8|9
+        monitor device_del "cpu$1" && until_true gone "/sys/devices/system/cpu/cpu$1"
 }

@@ -5,9 +5,9 @@
 # 0000:22:00.0 on node 1 and 0000:42:00.0 on node 3, with three vectors each. They stand for accelerators. What is
 # asserted is /proc/irq and /proc/interrupts.
 #
-# vm: devices=net
+# vm: hierarchies=unified,legacy devices=net
 
-T=/usr/lib/qsched-tests
+load helpers
 
 setup_file() {
         printf '[Daemon]\nInterval=500ms\n[Device near]\nKind=nic\nPCI=0000:22:00.0\n[Device far]\nKind=nic\nPCI=0000:42:00.0\n' \
@@ -30,21 +30,11 @@ teardown() {
         return 0
 }
 
-until_true() {
-        local i
-        for ((i = 0; i < 150; i++)); do
-                "$@" && return 0
-                sleep 0.2
-        done
-        echo "waited half a minute in vain for: $*"
-        return 1
-}
-
 vectors() { # PCI address
         ls "/sys/bus/pci/devices/$1/msi_irqs"
 }
 
-masks() { # PCI address
+vector_masks() { # PCI address
         local irq
         for irq in $(vectors "$1"); do
                 cat "/proc/irq/$irq/smp_affinity_list"
@@ -91,18 +81,18 @@ goes_to() { # irq CPU
 }
 
 @test "vectors go to a CPU of their device's node that no rank has, and back" {
-        before="$(masks 0000:22:00.0)/$(masks 0000:42:00.0)"
+        before="$(vector_masks 0000:22:00.0)/$(vector_masks 0000:42:00.0)"
         applied
         grep . /proc/irq/*/smp_affinity_list | tail -n 12
         [[ $near = [23] && $far = [67] ]]
-        [ "$(masks 0000:22:00.0)" = "$near" ]
-        [ "$(masks 0000:42:00.0)" = "$far" ]
+        [ "$(vector_masks 0000:22:00.0)" = "$near" ]
+        [ "$(vector_masks 0000:42:00.0)" = "$far" ]
         for w in "${workers[@]}"; do
                 [ "$(sed -n 's/^Cpus_allowed_list:\t//p' "/proc/$w/status")" != "$near" ]
                 [ "$(sed -n 's/^Cpus_allowed_list:\t//p' "/proc/$w/status")" != "$far" ]
         done
         qschedctl revert pair
-        [ "$(masks 0000:22:00.0)/$(masks 0000:42:00.0)" = "$before" ]
+        [ "$(vector_masks 0000:22:00.0)/$(vector_masks 0000:42:00.0)" = "$before" ]
 }
 
 @test "pending until the vector fires, then it goes where it was sent" {
@@ -165,15 +155,15 @@ goes_to() { # irq CPU
 }
 
 @test "the daemon killed and started again: they stay, and a revert still knows what was before" {
-        before="$(masks 0000:22:00.0)"
+        before="$(vector_masks 0000:22:00.0)"
         applied
         systemctl kill -s KILL qschedd
         sleep 1
-        [ "$(masks 0000:22:00.0)" = "$near" ]
+        [ "$(vector_masks 0000:22:00.0)" = "$near" ]
         systemctl reset-failed qschedd 2>/dev/null || true
         systemctl start qschedd
         sleep 2
-        [ "$(masks 0000:22:00.0)" = "$near" ]
+        [ "$(vector_masks 0000:22:00.0)" = "$near" ]
         qschedctl revert pair
-        [ "$(masks 0000:22:00.0)" = "$before" ]
+        [ "$(vector_masks 0000:22:00.0)" = "$before" ]
 }

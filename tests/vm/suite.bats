@@ -3,6 +3,8 @@
 #
 # Runs in the guest that tests/vm/run boots: four NUMA nodes of two CPUs, an edu device on node 1 and one on node 3,
 # qschedd as installed. What is asserted is what the kernel and systemd say, not what qschedd says of itself.
+#
+# vm: hierarchies=unified,legacy
 
 load helpers
 
@@ -12,14 +14,20 @@ load helpers
         [ "$output" = running ]
 }
 
-@test "the guest has four NUMA nodes, two devices on nodes 1 and 3, and control groups v2" {
+@test "the guest has four NUMA nodes, two devices on nodes 1 and 3, and the control groups that were asked for" {
         for n in 0 1 2 3; do
                 [ "$(cat /sys/devices/system/node/node$n/cpulist)" = "$((2 * n))-$((2 * n + 1))" ]
         done
         [ ! -e /sys/devices/system/node/node4 ]
         [ "$(cat /sys/bus/pci/devices/0000:21:00.0/numa_node)" = 1 ]
         [ "$(cat /sys/bus/pci/devices/0000:41:00.0/numa_node)" = 3 ]
-        grep -qw cpuset /sys/fs/cgroup/cgroup.controllers
+        if unified; then
+                grep -qw cpuset /sys/fs/cgroup/cgroup.controllers
+                [[ $(cat /proc/cmdline) != *unified_cgroup_hierarchy=0* ]]
+        else
+                [ "$(cat /sys/fs/cgroup/cpuset/cpuset.cpus)" = 0-7 ]
+                [ ! -e /sys/fs/cgroup/unified ]
+        fi
 }
 
 @test "a call on the bus starts the daemon, and systemd counts it as ready" {
@@ -81,22 +89,23 @@ load helpers
 }
 
 @test "a task of another unit stays in its group and inside its cpuset; afterwards it follows it again" {
-        systemd-run -q --unit=qsched-test-foreign -p AllowedCPUs=0-3 "$T/worker" --threads=3
-        pid=$(systemctl show -P MainPID qsched-test-foreign)
+        confined foreign 0-3 "$T/worker" --threads=3
         until_true has_threads "$pid" 3
+        cpuset=$(cpuset_of "$pid")
         printf '[Job]\nName=foreign\n[Ranks]\nCount=1\nCPUs=1\nDevice=%s\nMatch=pid:%s\n' "$(device 3)" "$pid" >foreign.job
         qschedctl apply foreign.job
         masks "$pid"
         [[ $(masks "$pid") =~ ^[0-3]$ ]]
-        grep -q '^0::/system.slice/qsched-test-foreign.service$' "/proc/$pid/cgroup"
-        [ "$(systemctl show -P AllowedCPUs qsched-test-foreign)" = 0-3 ]
+        [ "$(group_of "$pid")" = /system.slice/qsched-test-foreign.service ]
+        [ "$(cpuset_of "$pid")" = "$cpuset" ]
+        [ "$(cat "$cpuset/cpuset.cpus")" = 0-3 ]
         qschedctl revert foreign
         [ "$(masks "$pid")" = 0-3 ]
-        systemctl set-property --runtime qsched-test-foreign AllowedCPUs=0-7
+        confine foreign 0-7
         everywhere "$pid"
 }
 
-@test "run from a login session: a scope in qsched.slice with the CPUs of the plan; memory prefers the device's node" {
+run_owned() { # sets pid
         systemd-run -q --scope --slice=user.slice qschedctl run --name=owned --cpus=1 --device=edu:1 -- \
                 "$T/worker" --threads=3 >run.log 2>&1 3>&- &
         workers+=($!)
@@ -104,19 +113,50 @@ load helpers
         pid=${workers[0]}
         cat run.log "/proc/$pid/cgroup"
         [[ $(readlink "/proc/$pid/exe") = */worker ]]
-        group=$(sed -n 's/^0:://p' "/proc/$pid/cgroup")
+}
+
+@test "run from a login session: a scope in qsched.slice with the CPUs of the plan; memory prefers the device's node" {
+        run_owned
+        group=$(group_of "$pid")
+        cpuset=$(cpuset_of "$pid")
         [[ $group = /qsched.slice/*.scope ]]
-        effective=$(cat "/sys/fs/cgroup$group/cpuset.cpus.effective")
+        [[ $cpuset = */qsched.slice/*.scope ]]
+        effective=$(cpuset_cpus "$cpuset")
         [ "$(masks "$pid")" = "$effective" ]
         [[ $effective = [2367] ]]
-        [ "$(systemctl show -P AllowedCPUs "${group##*/}")" = "$effective" ]
+        [ "$(cat "$cpuset/cpuset.cpus")" = "$effective" ]
+        [ "$(cat "$cpuset/cgroup.procs")" = "$pid" ]
+        [ "$(systemctl show -P ControlGroup "${group##*/}")" = "$group" ]
+        if unified; then
+                [ "$(systemctl show -P AllowedCPUs "${group##*/}")" = "$effective" ]
+        fi
         node=$((effective / 2))
-        [ "$(cat "/sys/fs/cgroup$group/cpuset.mems.effective")" = 0-3 ]
+        [ "$(cpuset_mems "$cpuset")" = 0-3 ]
         head -n 3 "/proc/$pid/numa_maps"
         [ "$(grep -cE " prefer( \(many\))?:$node " "/proc/$pid/numa_maps")" -gt 0 ]
         [ "$(grep -cE ' bind' "/proc/$pid/numa_maps")" = 0 ]
         kill "$pid"
-        until_true gone "/sys/fs/cgroup$group"
+        until_true gone "$cpuset"
+        until_true is_inactive "${group##*/}"
+}
+
+is_inactive() {
+        ! systemctl -q is-active "$1"
+}
+
+@test "revert of what run started gives the process its CPUs back and removes our group" {
+        run_owned
+        cpuset=$(cpuset_of "$pid")
+        qschedctl revert owned
+        cat "/proc/$pid/cgroup"
+        everywhere "$pid"
+        if ! unified; then
+                [ "$(cpuset_of "$pid")" = /sys/fs/cgroup/cpuset/ ]
+                until_true gone "$cpuset"
+        fi
+        kill "$pid"
+        until_true gone "$cpuset"
+        until_true is_inactive "$(basename "$cpuset")"
 }
 
 @test "run from inside a unit stays in the unit's group and narrows the mask only" {
@@ -125,7 +165,8 @@ load helpers
         until_true grep -q ready run.log
         pid=${workers[0]}
         cat run.log
-        [ "$(cat "/proc/$pid/cgroup")" = 0::/system.slice/qsched-tests.service ]
+        [ "$(group_of "$pid")" = /system.slice/qsched-tests.service ]
+        [ "$(cpuset_of "$pid")" = "$(cpuset_of $$)" ]
         [[ $(masks "$pid") = [2367] ]]
 }
 
@@ -215,6 +256,10 @@ load helpers
 @test "the daemon did not die and nothing of ours is left" {
         systemctl start qschedd
         [ "$(systemctl is-failed qschedd)" = active ]
-        [ -z "$(find /sys/fs/cgroup/qsched.slice -mindepth 1 -type d 2>/dev/null)" ]
-        ! journalctl -o cat -k | grep -E 'segfault|general protection'
+        left=$(find /sys/fs/cgroup -path '*qsched.slice/*' -type d)
+        echo "$left"
+        [ -z "$left" ]
+        died=$(journalctl -o cat -k | grep -E 'segfault|general protection' || true)
+        echo "$died"
+        [ -z "$died" ]
 }
