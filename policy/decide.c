@@ -17,6 +17,9 @@
 
 /* Above this many ranks, reasons are worked out only when asked for: they take ranks x candidates x terms. */
 #define REASONS_RANKS_MAX 64U
+#define SWEEPS_WORK UINT64_C(200000)
+#define SWEEPS_MIN UINT64_C(30)
+#define SWEEPS_MAX UINT64_C(400)
 
 void decide_params_default(DecideParams *p) {
         *p = (DecideParams){ .solver = "auto", .seed = 1, .hysteresis = 0.02, .housekeeping_cores = -1, .threads = 1 };
@@ -57,6 +60,14 @@ static int take_messages(Plan *plan, char *const *messages) {
         return 0;
 }
 
+/* As much work as a plan of that size is worth: the time budget is an upper limit, not a length. A sweep of the solvers
+ * takes some time per choice and some per coupled group. */
+static uint64_t worth_sweeps(const Qubo *q) {
+        uint64_t work = (uint64_t) q->n + 1 + 32 * (uint64_t) q->n_groups;
+
+        return MAX(MIN(SWEEPS_WORK / work, SWEEPS_MAX), SWEEPS_MIN);
+}
+
 static int solve(Decision *d, const Solver *solver, char **ret_message) {
         const DecideParams *p = d->params;
         SolveParams sp = {
@@ -72,6 +83,11 @@ static int solve(Decision *d, const Solver *solver, char **ret_message) {
         int r;
 
         r = placement_build(d->placement, &d->qubo);
+        if (r == -EFBIG)
+                return text_fail(r, ret_message,
+                                 "The model of %u ranks on %zu devices is too large: place fewer at once, or describe "
+                                 "their traffic by Ring= or parallel groups instead of a matrix",
+                                 d->placement->n_ranks, d->snapshot->n_devices);
         if (r == -EOVERFLOW)
                 return text_fail(r, ret_message, "The model's prices do not fit into its integers: lower the weights");
         if (r < 0)
@@ -79,6 +95,8 @@ static int solve(Decision *d, const Solver *solver, char **ret_message) {
         if (solver->fits && !solver->fits(d->qubo))
                 return text_fail(-EINVAL, ret_message, "Solver %s does not take a model of %u variables; use auto",
                                  solver->name, d->qubo->n);
+        if (sp.sweeps == 0 && solver == solver_by_name("auto"))
+                sp.sweeps = worth_sweeps(d->qubo);
         start = malloc(MAX(d->qubo->n, 1U));
         if (!start)
                 return -ENOMEM;
@@ -87,11 +105,21 @@ static int solve(Decision *d, const Solver *solver, char **ret_message) {
         return qubo_solve(d->qubo, solver, &sp, &d->result);
 }
 
+static int tell_stay(Decision *d, int64_t before) {
+        double scale = d->placement->scale, now = (double) before / scale, then = (double) d->result.energy / scale;
+
+        return strv_extendf(&d->plan->messages,
+                            "All stays where it is, at a cost of %.6g: the best other plan costs %.6g, moving included, "
+                            "and must be better by %.3g %%",
+                            now, then, 100 * d->params->hysteresis);
+}
+
 /* A new plan must beat "leave everything as it is" by more than what moving costs (that is in its energy: the move
  * term) and than a share of the energy before: a difference that small is noise in the prices. */
 static int prefer_stay(Decision *d) {
         _cleanup_free_ uint8_t *stay = malloc(MAX(d->qubo->n, 1U));
         int64_t before;
+        int r;
 
         if (!stay)
                 return -ENOMEM;
@@ -99,6 +127,9 @@ static int prefer_stay(Decision *d) {
                 return 0;
         before = qubo_energy(d->qubo, stay);
         if ((double) (before - d->result.energy) <= d->params->hysteresis * fabs((double) before)) {
+                r = d->result.energy == before ? 0 : tell_stay(d, before);
+                if (r < 0)
+                        return r;
                 d->result.proved = d->result.proved && d->result.energy == before;
                 d->result.energy = before;
                 memcpy(d->result.x, stay, d->qubo->n);
@@ -137,6 +168,7 @@ static int fill_process(PlanTask *pt, const Task *t) {
         pt->process = (Process){ t->pid, t->start_time };
         pt->uid = t->uid;
         pt->owned = t->owner_kind == OWNER_QSCHED;
+        pt->fixed = t->fixed;
         if (t->n_children > 0) {
                 pt->children = calloc(t->n_children, sizeof(Process));
                 if (!pt->children)

@@ -129,6 +129,26 @@ static int straddling(Packer *k, unsigned rank, int (*add)(Placement *, unsigned
         return 0;
 }
 
+/* Where CPUs are shared there is nothing to keep apart: a rank gets all of a node, and the kernel balances. */
+static int whole_nodes(Packer *k, unsigned rank, int (*add)(Placement *, unsigned, const Bitset *)) {
+        _cleanup_(bitset_done) Bitset cpus = BITSET_EMPTY;
+        int r;
+
+        for (unsigned node = 0; node < k->t->n_nodes; node++) {
+                bitset_zero(&cpus);
+                for (unsigned i = k->node_first[node]; i < k->node_first[node + 1]; i++)
+                        if (packer_available(k, rank, k->order[i])) {
+                                r = bitset_set(&cpus, k->t->cpus[k->order[i]].os);
+                                if (r < 0)
+                                        return r;
+                        }
+                r = bitset_weight(&cpus) >= k->p->ranks[rank].size ? add(k->p, rank, &cpus) : 0;
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
 /* "Leave alone" is a choice as long as what the process has now is valid, and not more than was asked for. */
 static bool stays_possible(const Placement *p, unsigned rank) {
         const Task *t = p->ranks[rank].rank->task;
@@ -155,6 +175,10 @@ static int offer(Packer *k, unsigned rank, int (*add)(Placement *, unsigned, con
                 r = add(p, rank, k->packed + rank);
                 if (r < 0)
                         return r;
+        }
+        if (p->shares_cpus && p->ranks[rank].want == 0) {
+                r = whole_nodes(k, rank, add);
+                return r < 0 || p->ranks[rank].size <= packer_capacity(k, rank) ? r : straddling(k, rank, add);
         }
         for (unsigned node = 0; node < k->t->n_nodes; node++) {
                 r = cut_node(k, rank, node, keep, add);

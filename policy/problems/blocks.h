@@ -4,7 +4,8 @@
  *
  * Sizes: the largest even share s such that blocks of min(want, s) CPUs, whole cores first, can be packed disjointly
  * into single NUMA nodes; when explicit wishes do not fit, ranks of higher priority get theirs first. Only when that
- * fails even at the least sizes do blocks straddle nodes, then housekeeping CPUs are given up, then ranks share CPUs.
+ * fails even at the least sizes do blocks straddle nodes, then housekeeping CPUs are given up, then ranks share CPUs:
+ * then each has the choice of whole nodes, or of sets as large as it asks for.
  * Candidates: each node cut into blocks of the rank's size, the packing's own block, and where its process is now; so a
  * disjoint plan is always among the choices when there is one.
  */

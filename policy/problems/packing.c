@@ -355,14 +355,21 @@ static int tell_attempt(Placement *p, size_t i) {
         return 0;
 }
 
+#define SHORT_TOLD 16U /* by name; of the others the number */
+
 /* Ranks that got less than was asked, promised or measured: said, with numbers. */
 static int tell_short(const Packer *k) {
+        unsigned told = 0;
+
         for (unsigned i = 0; i < k->p->n_ranks; i++) {
                 const PlacementRank *r = k->p->ranks + i;
                 const Task *t = r->rank->task;
                 const char *limit = r->want && r->size == r->want ? " by CPUs=" : "";
+                bool is_short = r->want > r->size || (t && (promised(t) > r->size || t->cpu_use > r->size));
                 int q = 0;
 
+                if (is_short && told++ >= SHORT_TOLD)
+                        continue;
                 if (r->want > r->size)
                         q = strv_extendf(&k->p->messages, "%s asks for %u CPUs and gets %u", r->rank->name, r->want,
                                          r->size);
@@ -375,7 +382,10 @@ static int tell_short(const Packer *k) {
                 if (q < 0)
                         return q;
         }
-        return 0;
+        if (told <= SHORT_TOLD)
+                return 0;
+        return strv_extendf(&k->p->messages, "%u more ranks get fewer CPUs than they ask for, were promised or use",
+                            told - SHORT_TOLD);
 }
 
 static unsigned count_pool(const Packer *k, const Bitset *allowed) {
@@ -404,12 +414,14 @@ static int share_cpus(Packer *k) {
         if (pool_size(k) == 0)
                 set_pool(k, false, false);
         p->shares_cpus = true;
-        set_floors(k, FLOOR_PROMISED);
+        set_floors(k, FLOOR_MEASURED);
         for (unsigned i = 0; i < p->n_ranks; i++) {
-                if (count_pool(k, &p->ranks[i].allowed) < k->floors[i])
+                unsigned size = MAX(k->floors[i], MIN(p->ranks[i].want, packer_capacity(k, i)));
+
+                if (count_pool(k, &p->ranks[i].allowed) < size)
                         set_pool(k, false, false);
                 if (!p->ranks[i].pooled)
-                        p->ranks[i].size = MAX(MIN(k->floors[i], count_pool(k, &p->ranks[i].allowed)), 1U);
+                        p->ranks[i].size = MAX(MIN(size, count_pool(k, &p->ranks[i].allowed)), 1U);
         }
         r = tell_short(k);
         if (r < 0)

@@ -42,8 +42,15 @@ static double overlap_pair(const Placement *p, const Candidate *a, const Candida
                                      (p->ranks[b->rank].demand / block(p, b)->n_cpus);
 }
 
+/* Where ranks share CPUs, a narrow set also puts its own load on few of them: with half of what a set makes of itself the
+ * sum over all ranks is half the sum of each CPU's load squared, so that three on two CPUs are better off unpinned. */
 static double overlap_unary(const Placement *p, const Candidate *c) {
-        return c->kind == CANDIDATE_CPUS ? p->foreign[c->block] * p->ranks[c->rank].demand : 0;
+        double demand = p->ranks[c->rank].demand;
+
+        if (c->kind != CANDIDATE_CPUS)
+                return 0;
+        return p->foreign[c->block] * demand +
+               (p->shares_cpus ? demand * demand / 2 / block(p, c)->n_cpus : 0);
 }
 
 static double housekeeping_unary(const Placement *p, const Candidate *c) {

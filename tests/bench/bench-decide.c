@@ -4,7 +4,7 @@
  * worst energy of the seeds against the bound, and what ran. Time is CPU time of the thread, so that what else runs
  * here does not count. Not a test: nothing fails on a clock.
  *
- *   bench-decide [RUNS [SOLVER [TEXT]]]      31 runs of auto; only sizes with TEXT in their name
+ *   bench-decide [RUNS [SOLVER [TEXT [SWEEPS]]]]      31 runs of auto; only sizes with TEXT in their name
  *
  * "running": the ranks are processes that may run everywhere, as nobody has placed them yet.
  */
@@ -90,7 +90,7 @@ typedef struct Measured {
         const char *ran;
 } Measured;
 
-static int measure(size_t i, unsigned runs, const char *solver, Measured *m) {
+static int measure(size_t i, unsigned runs, const char *solver, uint64_t sweeps, Measured *m) {
         Job *jobs[2];
         _cleanup_(snapshot_freep) Snapshot *s = make(i, jobs);
         int r = 0;
@@ -105,6 +105,7 @@ static int measure(size_t i, unsigned runs, const char *solver, Measured *m) {
                 p.clock = microseconds;
                 p.seed = k + 1;
                 p.solver = solver;
+                p.sweeps = sweeps;
                 r = decide(s, (const Job *const *) jobs, sizes[i].more ? 2 : 1, &p, &plan, NULL);
                 if (r < 0)
                         break;
@@ -134,7 +135,7 @@ int main(int argc, char **argv) {
 
                 if (argc > 3 && !strstr(sizes[i].name, argv[3]))
                         continue;
-                if (measure(i, runs, argc > 2 ? argv[2] : "auto", &m) < 0)
+                if (measure(i, runs, argc > 2 ? argv[2] : "auto", argc > 4 ? strtoull(argv[4], NULL, 10) : 0, &m) < 0)
                         return EXIT_FAILURE;
                 printf("%-42s %8.2f ms %8.2f ms %12.4f %12.4f  %s%s\n", sizes[i].name, (double) times[runs / 2] / 1000,
                        (double) times[(runs - 1) * 99 / 100] / 1000, m.energy, m.bound, m.ran,
