@@ -464,8 +464,10 @@ static const sd_bus_vtable manager_vtable[] = {
         SD_BUS_PROPERTY("Energy", "d", NULL, offsetof(Bus, head.energy), CHANGING),
         SD_BUS_SIGNAL_WITH_NAMES("PlanApplied", "sbu", SD_BUS_PARAM(job) SD_BUS_PARAM(changed) SD_BUS_PARAM(written),
                                  0),
-        SD_BUS_SIGNAL_WITH_NAMES("Drift", "uuss",
-                                 SD_BUS_PARAM(pid) SD_BUS_PARAM(tid) SD_BUS_PARAM(expected) SD_BUS_PARAM(found), 0),
+        SD_BUS_SIGNAL_WITH_NAMES("Drift", "uussss",
+                                 SD_BUS_PARAM(pid) SD_BUS_PARAM(tid) SD_BUS_PARAM(expected) SD_BUS_PARAM(found)
+                                         SD_BUS_PARAM(author) SD_BUS_PARAM(done),
+                                 0),
         SD_BUS_SIGNAL_WITH_NAMES("DeviceFault", "ss", SD_BUS_PARAM(device) SD_BUS_PARAM(health), 0),
         SD_BUS_VTABLE_END,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What became of an apply or a revert: counted, listed change by change, and in sentences (one per process and kind). */
+/* What became of an apply or a revert: counted, listed change by change, and in sentences (one per process and kind; what
+ * a tick finds changed by somebody else is told by manager-drift.c, with who it may have been). */
 #include <errno.h>
 
 #include "common/json.h"
@@ -197,7 +198,7 @@ int outcome_say(Outcome *o, size_t first, const char *name, const Allowed *a) {
                 int r;
 
                 for (size_t i = o->n_changes; i-- > first;)
-                        if (o->changes[i].result == kinds[k] && !o->changes[i].path) {
+                        if (o->changes[i].result == kinds[k] && !o->changes[i].path && o->changes[i].act == DRIFT_NONE) {
                                 c = &o->changes[i];
                                 n++;
                         }
@@ -233,6 +234,7 @@ static json_t *change_to_json(const Change *c) {
             set_text(o, "path", c->path) < 0 || set_cpus(o, "old", &c->old) < 0 ||
             set_cpus(o, "wanted", &c->wanted) < 0 || set_cpus(o, "got", &c->got) < 0 ||
             (c->irq.device && set_irq(o, &c->irq) < 0) ||
+            (c->act != DRIFT_NONE && set_text(o, "done", drift_act_names[c->act]) < 0) ||
             (c->error > 0 && set_text(o, "error", strerror(c->error)) < 0)) {
                 json_decref(o);
                 return NULL;

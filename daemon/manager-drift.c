@@ -241,7 +241,6 @@ static int keep_old(Telling *t) {
 
 static const char *what_is_done(DriftAct act) {
         static const char *const words[_DRIFT_ACT_MAX] = {
-                [DRIFT_NONE] = "left alone",
                 [DRIFT_LEFT] = "left alone",
                 [DRIFT_WRITTEN] = "written again (Drift=reassert)",
                 [DRIFT_GIVEN_UP] = "written again three times in a row, and changed again each time: left alone now",
@@ -296,12 +295,23 @@ static int collect_drift(Telling *t, const Outcome *o) {
         for (size_t i = 0; r >= 0 && i < o->n_changes; i++) {
                 const Change *c = &o->changes[i];
 
-                /* An order leaves to the next tick what is not to be left alone. */
-                if (c->result == CHANGE_DRIFT &&
+                /* Of a revert a sentence tells. An order leaves to the next tick what is not to be left alone. */
+                if (c->result == CHANGE_DRIFT && c->act != DRIFT_NONE &&
                     (t->tick || c->act != DRIFT_LEFT || manager_drift_policy(t->m) == DRIFT_REPORT))
                         r = tell_change(t, c);
         }
         return r < 0 ? r : keep_old(t);
+}
+
+void manager_forget_drift(Manager *m, const char *job) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < m->n_drift; i++)
+                if (streq(m->drift[i].job, job))
+                        drift_done(&m->drift[i]);
+                else
+                        m->drift[n++] = m->drift[i];
+        m->n_drift = n;
 }
 
 int manager_tell_drift(Manager *m, const Outcome *o, bool tick) {

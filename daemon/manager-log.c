@@ -115,15 +115,17 @@ static void log_group(const Outcome *o, size_t index, bool *done, pid_t *tids, c
         log_tids(c, tids, n, old, wanted, got, why);
 }
 
-/* A sentence that each tick would say again is said once, until an outcome is without it. */
-static void log_sentences(Manager *m, const Outcome *o) {
+/* A sentence that each tick would say again is said once, until a tick is without it. */
+static void log_sentences(Manager *m, const Outcome *o, bool tick) {
         char **said = NULL;
 
         for (size_t i = 0; o->messages && o->messages[i]; i++) {
                 if (!strv_contains(m->said, o->messages[i]))
                         log_notice("%s", o->messages[i]);
-                (void) strv_extend(&said, o->messages[i]);
+                (void) strv_extend(tick ? &said : &m->said, o->messages[i]);
         }
+        if (!tick)
+                return;
         strv_free(m->said);
         m->said = said;
 }
@@ -137,5 +139,5 @@ void manager_log_outcome(Manager *m, const Outcome *o, const char *why) {
         for (size_t i = 0; done && tids && i < o->n_changes; i++)
                 if (!done[i] && written(&o->changes[i]))
                         log_group(o, i, done, tids, why);
-        log_sentences(m, o);
+        log_sentences(m, o, streq(why, MANAGER_TICK));
 }

@@ -136,7 +136,9 @@ static void weigh(const Placement *p, uint32_t *chosen, size_t n, size_t at, uin
         *ret_swap = other < n;
 }
 
-static const char *no_choice(const Candidate *c) {
+static const char *no_choice(const Placement *p, const Candidate *c) {
+        if (c->kind == CANDIDATE_CPUS && p->ranks[c->rank].fixed)
+                return "somebody else has set them, and they are left to them until its job is applied again";
         if (c->kind == CANDIDATE_CPUS)
                 return "no other node can be had";
         return c->current ? "its process holds it" : "no other can be had";
@@ -170,7 +172,7 @@ static int explain_group(const Placement *p, size_t at, uint32_t first, uint32_t
                 memcpy(best, then, sizeof(best));
         }
         if (next == UINT32_MAX)
-                return strv_extendf(reasons, "%s%s: %s", what, as_now, no_choice(c));
+                return strv_extendf(reasons, "%s%s: %s", what, as_now, no_choice(p, c));
         r = describe(p, p->candidates + next, &other);
         if (r >= 0)
                 r = differences(here, best, &why);

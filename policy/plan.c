@@ -84,6 +84,7 @@ static json_t *json_task(const PlanTask *t) {
                 { "mems_before", running ? json_bitset(&t->mems_before) : json_null() },
                 { "changed", json_boolean(t->changed) },
                 { "owned", json_boolean(t->owned) },
+                { "fixed", json_boolean(t->fixed) },
                 { "energy", json_energy(&t->energy) },
                 { "reasons", json_strv(t->reasons) },
         };

@@ -28,6 +28,7 @@ typedef struct PlanTask {
         Bitset cpus_before, mems_before; /* where there is a process */
         bool changed;                    /* differs from what the kernel says now */
         bool owned;                      /* started by run, lives in qsched.slice */
+        bool fixed;                      /* its CPUs are somebody else's to set: nothing of it is written */
         PlanEnergy energy;               /* this task's share: its own terms and half of each pair it is in */
         char **reasons;                  /* sentences for explain: each choice, what the next best would have cost */
 } PlanTask;

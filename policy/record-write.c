@@ -132,6 +132,7 @@ json_t *record_task(const Snapshot *s, const Task *t) {
                 { "owner", json_text(t->owner) },
                 { "owner_kind", json_string(owner_names[t->owner_kind]) },
                 { "applied", json_boolean(t->applied) },
+                { "fixed", json_boolean(t->fixed) },
         };
 
         return object_json(pairs, ELEMENTSOF(pairs));

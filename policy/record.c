@@ -361,7 +361,8 @@ static int read_task_numbers(const Object *o, Task *t) {
             (r = take_real(o, "cpu_use", 0, BITSET_MAX, &t->cpu_use)) < 0 ||
             (r = take_real(o, "quota", 0, 1e9, &t->quota)) < 0 ||
             (r = take_real(o, "request", 0, BITSET_MAX, &t->request)) < 0 ||
-            (r = take_bool(o, "applied", &t->applied)) < 0 || (r = take_enum(o, "owner_kind", owner_names, &owner)) < 0)
+            (r = take_bool(o, "applied", &t->applied)) < 0 || (r = take_bool(o, "fixed", &t->fixed)) < 0 ||
+            (r = take_enum(o, "owner_kind", owner_names, &owner)) < 0)
                 return r;
         t->pid = pid;
         t->start_time = start;

@@ -230,8 +230,8 @@ tests_unit_test_json_SOURCES = tests/unit/test-json.c
 tests_unit_test_json_LDADD = libcommon.la $(CMOCKA_LIBS)
 TESTS += tests/unit/test-json
 
-TESTS += tests/bats/irq.bats
-EXTRA_DIST += tests/bats/irq.bats
+TESTS += tests/bats/irq.bats tests/bats/drift.bats
+EXTRA_DIST += tests/bats/irq.bats tests/bats/drift.bats
 # Interrupts: a recorded host in tests/data/irq, vectors of this machine, irqbalance
 check_PROGRAMS += tests/unit/test-irq
 tests_unit_test_irq_SOURCES = tests/unit/test-irq.c
