@@ -40,11 +40,9 @@ TESTS += tests/install.sh
 EXTRA_DIST += tests/install.sh
 
 # The booted four-node machine (not part of make check: it takes minutes)
-EXTRA_DIST += tests/vm/run tests/vm/image tests/vm/guest $(srcdir)/tests/vm/*.bats
+EXTRA_DIST += $(srcdir)/tests/vm
 check-vm: all
 	$(SHELL) -c 'exec bash $(srcdir)/tests/vm/run "$(abs_top_builddir)"'
-	$(SHELL) -c 'exec bash $(srcdir)/tests/vm/run "$(abs_top_builddir)" memory'
-	$(SHELL) -c 'exec bash $(srcdir)/tests/vm/run "$(abs_top_builddir)" irq'
 .PHONY: check-vm
 
 # common/
