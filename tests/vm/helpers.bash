@@ -28,12 +28,13 @@ teardown() {
 # ---- waiting: the guest is slow, and slower on a busy host, so it is for things, not for times ---------------------------
 
 until_true() { # command…
-        local i
-        for ((i = 0; i < 300; i++)); do
+        local start=$SECONDS tries=0
+        while [ $((SECONDS - start)) -lt 60 ] || [ $tries -lt 20 ]; do
                 "$@" && return 0
+                tries=$((tries + 1))
                 sleep 0.2
         done
-        echo "waited a minute in vain for: $*"
+        echo "waited $((SECONDS - start)) seconds in vain for: $*"
         return 1
 }
 
