@@ -37,6 +37,15 @@ load helpers
         [ "$(systemctl show -P SubState qschedd)" = running ]
 }
 
+@test "installed as the README says: its user is there, and systemctl enable has it started at boot" {
+        getent passwd qsched
+        systemctl daemon-reload
+        systemctl enable --now qschedd
+        [ "$(systemctl is-enabled qschedd)" = enabled ]
+        [ "$(systemctl show -P WantedBy qschedd)" = multi-user.target ]
+        [ -L /etc/systemd/system/multi-user.target.wants/qschedd.service ]
+}
+
 @test "both devices are found on the nodes that the kernel names" {
         [ -n "$(device 1)" ]
         [ -n "$(device 3)" ]
