@@ -2,6 +2,10 @@
 /* The solver's thread as the watchdog sees it: at work, past its deadline, hung. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
