@@ -203,32 +203,18 @@ static void show_moves(const json_t *moves) {
                     jnum(moves, "waiting") == 1 ? "" : "es");
 }
 
-static void show_drift(const json_t *drift) {
+static void show_walls(const json_t *walls) {
+        const json_t *w;
         size_t i;
-        const json_t *d;
 
-        if (json_array_size(drift) > 0)
-                out("\n");
-        json_array_foreach ((json_t *) drift, i, d) {
+        json_array_foreach ((json_t *) walls, i, w) {
+                bool set = streq(jstr(w, "state"), "set");
                 _cleanup_free_ char *text = NULL;
 
-                if (*jstr(d, "device")) {
-                        if (asprintf(
-                                    &text,
-                                    "interrupt %.0f (%s) of %s was moved by somebody else to CPUs %s, planned were %s; it "
-                                    "is left alone",
-                                    jnum(d, "irq"), jstr(d, "comm"), jstr(d, "device"), jstr(d, "found"),
-                                    jstr(d, "expected")) < 0)
-                                text = NULL;
-                } else if (
-                        asprintf(
-                                &text,
-                                "thread %.0f (%s) of job %s was moved by somebody else to CPUs %s, planned were %s; it is left alone",
-                                jnum(d, "tid"), jstr(d, "comm"), jstr(d, "job"), jstr(d, "found"),
-                                jstr(d, "expected")) < 0)
-                        text = NULL;
-                if (text)
-                        out_wrapped("! ", "  ", INK_WARN, text);
+                if (asprintf(&text, "Memory wall: %s %s%s", jstr(w, "task"), set ? "on node " : "has none: ",
+                             set ? jstr(w, "nodes") : jstr(w, "why")) < 0)
+                        return;
+                out_wrapped("     ", "       ", set ? INK_NONE : INK_WARN, text);
         }
 }
 
@@ -261,6 +247,7 @@ int verb_status(const Options *o, int argc, char **argv) {
                 show_devices_line(jget(j, "devices"));
                 show_plan_line(jget(j, "plan"));
                 show_moves(jget(j, "moves"));
+                show_walls(jget(j, "walls"));
                 show_jobs(jget(j, "jobs"));
                 show_tasks(jget(j, "tasks"));
                 show_interrupts(jget(j, "interrupts"));

@@ -136,8 +136,7 @@ static int say_drift(char ***messages, const IrqWish *w, const Count *c) {
                                     "%s",
                                     w->job, w->device, s->author ? "probably " : "",
                                     s->author ? s->author : "somebody else", c->drift, c->n, s->irq, s->name,
-                                    s->act == DRIFT_WRITTEN ? "was" : "is", got, wanted,
-                                    ends[s->act] ?: "left alone");
+                                    s->act == DRIFT_WRITTEN ? "was" : "is", got, wanted, ends[s->act] ?: "left alone");
 }
 
 static int say_failed(char ***messages, const IrqWish *w, const Count *c) {

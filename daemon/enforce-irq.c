@@ -380,10 +380,9 @@ static int judge_vector(IrqEnforcer *e, Vector *v, const IrqWish *w) {
 static int apply_vector(IrqEnforcer *e, Vector *v, const IrqWish *w) {
         int r;
 
-        v->yielded = e->any_yielded &&
-                     undo_find_yield_irq(e->undo, &(UndoIrq){ .irq = v->status.irq,
-                                                              .device = v->status.pci,
-                                                              .name = v->status.name });
+        v->yielded = e->any_yielded && undo_find_yield_irq(e->undo, &(UndoIrq){ .irq = v->status.irq,
+                                                                                .device = v->status.pci,
+                                                                                .name = v->status.name });
         if (v->yielded)
                 return look_at_yielded(e, v);
         if (v->status.state == IRQ_FIXED) {

@@ -58,7 +58,43 @@ static bool is_applied_anew(const Request *q, const char *job) {
         return false;
 }
 
-void manager_mark_fixed(Manager *m, Snapshot *s, const Request *q) {
+static bool is_given_up(const Manager *m, pid_t pid) {
+        for (size_t i = 0; i < m->n_drift; i++)
+                if (m->drift[i].process.pid == pid && m->drift[i].act == DRIFT_GIVEN_UP)
+                        return true;
+        return false;
+}
+
+/* What the next tick writes again is planned as if it were so: else a plan made in between would take somebody else's
+ * CPUs for the place of the rank. */
+static int plan_as_placed(const Manager *m, Task *t, const UndoEntry *e) {
+        _cleanup_(bitset_done) Bitset pool = BITSET_EMPTY;
+        int r = bitset_copy(&pool, bitset_isempty(&e->pool) ? &e->new : &e->pool);
+
+        if (r >= 0 && !bitset_isempty(&t->allowed_cpus))
+                bitset_and(&pool, &t->allowed_cpus);
+        if (r < 0 || bitset_isempty(&pool) || bitset_subset(&t->cpus, &pool) || is_given_up(m, t->pid))
+                return r;
+        return bitset_copy(&t->cpus, &pool);
+}
+
+static int mark_reasserted(Manager *m, Snapshot *s) {
+        size_t n;
+        const UndoEntry *all = undo_entries(m->undo, &n);
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < n; i++) {
+                const Task *t = all[i].type == UNDO_AFFINITY && all[i].committed && all[i].tid == all[i].process.pid
+                                        ? snapshot_task(s, all[i].tid)
+                                        : NULL;
+
+                if (t && t->start_time == all[i].process.start_time)
+                        r = plan_as_placed(m, &s->tasks[t - s->tasks], &all[i]);
+        }
+        return r;
+}
+
+int manager_mark_drift(Manager *m, Snapshot *s, const Request *q) {
         size_t n;
         const UndoEntry *all = undo_entries(m->undo, &n);
 
@@ -70,6 +106,7 @@ void manager_mark_fixed(Manager *m, Snapshot *s, const Request *q) {
                 if (t && t->start_time == all[i].process.start_time)
                         s->tasks[t - s->tasks].fixed = true;
         }
+        return q && manager_drift_policy(m) == DRIFT_REASSERT ? mark_reasserted(m, s) : 0;
 }
 
 void manager_mark_plan_fixed(Manager *m, Plan *plan, const Request *q) {
@@ -269,6 +306,7 @@ static void log_drift(const Drift *d, unsigned n) {
                            what_is_done(d->act), hint, strempty(d->hint));
 }
 
+/* A process of which something has been told already needs no further line: the signals say which threads. */
 static void tell(const Manager *m, const Drift *list, size_t n) {
         for (size_t i = 0; i < n; i++)
                 for (size_t k = 0; list[i].fresh && k < m->n_observers; k++)
@@ -278,14 +316,15 @@ static void tell(const Manager *m, const Drift *list, size_t n) {
                 unsigned fresh = list[i].fresh;
 
                 run = 1;
-                if (!fresh || list[i].device)
+                if (list[i].device)
                         continue;
                 while (!list[i].path && i + run < n && list[i + run].process.pid == list[i].process.pid &&
                        list[i + run].act == list[i].act) {
                         fresh += list[i + run].fresh;
                         run++;
                 }
-                log_drift(&list[i], fresh);
+                if (fresh == run)
+                        log_drift(&list[i], fresh);
         }
 }
 

@@ -12,6 +12,7 @@
  *   manager-show.c   status, explain, record
  *   manager-scope.c  who may place what
  *   manager-move.c   pages follow the plan
+ *   manager-wall.c   memory walls
  *
  * Jobs are solved in scopes. All jobs applied with authority are one scope and solved together; the jobs that one user
  * applied without are a scope of their own, so that such a user can never move a rank of somebody else's.
@@ -58,6 +59,8 @@ typedef struct Scope { /* what was last planned for */
         char *signature;
 } Scope;
 
+typedef struct WallNote WallNote; /* manager-wall.c */
+
 struct Manager {
         sd_event *event;
         sd_event_source *timer;
@@ -71,6 +74,8 @@ struct Manager {
         Worker *worker;
         MoveQueue *moves;
         sd_event_source *move_timer;
+        WallNote *walls; /* that are not there, and why */
+        size_t n_walls;
 
         Snapshot *snapshot; /* all applied jobs */
         uint64_t looked_at; /* monotonic */
@@ -150,6 +155,13 @@ void manager_move_reload(Manager *m);                      /* the configuration 
 json_t *manager_show_moves(const Manager *m);
 json_t *manager_explain_moves(const Manager *m, const PlanTask *t);
 
+/* manager-wall.c */
+void manager_walls(Manager *m); /* sets what can be, takes away what does harm */
+void manager_walls_order(Manager *m, const Request *q, const Plan *plan, Outcome *o); /* after its commit */
+void manager_look_through_walls(Manager *m, Snapshot *s);
+json_t *manager_show_walls(Manager *m);
+void manager_walls_free(Manager *m);
+
 /* manager-run.c */
 void manager_end_runs(Manager *m);
 void manager_watch_run(Manager *m, Process p);
@@ -176,7 +188,8 @@ void drift_free(Drift *d, size_t n);
 DriftPolicy manager_drift_policy(const Manager *m);
 void manager_forget_drift(Manager *m, const char *job);
 int manager_tell_drift(Manager *m, const Outcome *o, bool tick); /* tick: the outcome is of all that is in force */
-/* What was yielded, by the journal; q (may be NULL): not of jobs that it asks for, which takes them back. */
-void manager_mark_fixed(Manager *m, Snapshot *s, const Request *q);
+/* What was yielded is fixed, by the journal; not of jobs that q (may be NULL) asks for, which takes them back. For a plan
+ * (q) what will be written again is where it was placed. */
+int manager_mark_drift(Manager *m, Snapshot *s, const Request *q);
 void manager_mark_plan_fixed(Manager *m, Plan *plan, const Request *q);
 void manager_take_back(Manager *m, const Request *q); /* its jobs have been applied again */

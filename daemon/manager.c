@@ -160,11 +160,14 @@ int manager_collect(Manager *m, AppliedJob *const *jobs, size_t n, const Request
         if (r < 0)
                 return r;
         r = mark_applied(m, s);
+        if (r >= 0)
+                r = manager_mark_drift(m, s, q);
         if (r < 0) {
                 snapshot_free(s);
                 return r;
         }
-        manager_mark_fixed(m, s, q);
+        if (q)
+                manager_look_through_walls(m, s);
         *ret = s;
         return 0;
 }
@@ -385,6 +388,7 @@ Manager *manager_free(Manager *m) {
                 return NULL;
         manager_cancel(m);
         manager_moves_free(m);
+        manager_walls_free(m);
         snapshot_free(m->snapshot);
         plan_free(m->plan);
         for (size_t i = 0; i < m->n_scopes; i++)

@@ -15,7 +15,7 @@
 
 /* Where set-property writes first, then what administrators and packages write. */
 static const char *const unit_places[] = {
-        "run/systemd/system.control", "etc/systemd/system.control", "run/systemd/transient", "etc/systemd/system",
+        "run/systemd/system.control", "etc/systemd/system.control",   "run/systemd/transient",  "etc/systemd/system",
         "run/systemd/system",         "usr/local/lib/systemd/system", "usr/lib/systemd/system",
 };
 
@@ -222,7 +222,8 @@ static int judge_systemd(const AuthorEvidence *e, Author *a) {
         int r = name_it(a, AUTHOR_SYSTEMD, "systemd (%s in %s)", e->property, e->file);
 
         return r < 0 ? r
-                     : give_hint(a, "systemctl revert, or set-property with other CPUs, changes what ", e->file, " says");
+                     : give_hint(a, "systemctl revert, or set-property with other CPUs, changes what ", e->file,
+                                 " says");
 }
 
 static int judge_framework(const AuthorEvidence *e, Author *a) {
@@ -230,10 +231,10 @@ static int judge_framework(const AuthorEvidence *e, Author *a) {
 
         if (e->vllm) {
                 r = name_it(a, AUTHOR_FRAMEWORK,
-                            "probably the process itself: " PIN_VLLM " binds its threads when it starts");
+                            "the process itself, probably: " PIN_VLLM " binds its threads when it starts");
                 return r < 0 ? r : give_hint(a, "", PIN_VLLM_MEND, ": that turns it off");
         }
-        r = name_it(a, AUTHOR_FRAMEWORK, "probably the process itself: %s pins its threads, since %s is set",
+        r = name_it(a, AUTHOR_FRAMEWORK, "the process itself, probably: %s pins its threads, since %s is set",
                     e->pin->who, e->pin->variable);
         return r < 0 ? r : give_hint(a, "", e->pin->mend, " in what starts it turns that off");
 }
@@ -241,12 +242,12 @@ static int judge_framework(const AuthorEvidence *e, Author *a) {
 /* Whoever keeps its cgroup gives all its threads what the cpuset has, each time it writes it. */
 static int judge_owner(const AuthorEvidence *e, Author *a) {
         if (e->owner_kind == OWNER_POD)
-                return name_it(a, AUTHOR_KUBELET, "probably kubelet (%s has all that its cpuset allows)",
+                return name_it(a, AUTHOR_KUBELET, "kubelet, probably (%s has all that its cpuset allows)",
                                strempty(e->owner));
         if (e->owner_kind == OWNER_SLURM)
-                return name_it(a, AUTHOR_SLURM, "probably Slurm (%s has all that its cpuset allows)",
+                return name_it(a, AUTHOR_SLURM, "Slurm, probably (%s has all that its cpuset allows)",
                                strempty(e->owner));
-        return name_it(a, AUTHOR_ENGINE, "probably its container engine (%s has all that its cpuset allows)",
+        return name_it(a, AUTHOR_ENGINE, "its container engine, probably (%s has all that its cpuset allows)",
                        strempty(e->owner));
 }
 

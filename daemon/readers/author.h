@@ -42,11 +42,11 @@ typedef struct Author {
 } Author;
 
 typedef struct AuthorPlace { /* where to look */
-        const char *root;   /* "" for this system */
-        const Task *task;   /* may be NULL: not known */
-        pid_t pid;          /* whose variables are read; 0: none */
-        const char *group;  /* of ours, whose CPUs were changed; NULL: a mask was */
-        bool ascend;        /* it holds an Ascend device */
+        const char *root;    /* "" for this system */
+        const Task *task;    /* may be NULL: not known */
+        pid_t pid;           /* whose variables are read; 0: none */
+        const char *group;   /* of ours, whose CPUs were changed; NULL: a mask was */
+        bool ascend;         /* it holds an Ascend device */
         const Bitset *found, *wanted;
 } AuthorPlace;
 

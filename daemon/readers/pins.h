@@ -33,5 +33,5 @@ bool pin_is_vllm(int proc_fd, pid_t pid, int *ret_switch);
 bool pin_arch_is_x86(const char *root); /* where vllm-ascend does not bind */
 
 /* Pure parts. */
-bool pin_is_off(const char *value, const char *const *off);     /* a comma-separated word of value is one of off */
-int pin_parse_binding_switch(const char *cmdline); /* 1, 0, -ENOENT not named */
+bool pin_is_off(const char *value, const char *const *off); /* a comma-separated word of value is one of off */
+int pin_parse_binding_switch(const char *cmdline);          /* 1, 0, -ENOENT not named */

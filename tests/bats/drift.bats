@@ -252,7 +252,7 @@ zero_taken() {
         zero_taken
         binding CPU_AFFINITY_CONF=1,npu0:0-1,secret SOME_TOKEN=secret
         wait_until 5 told 1
-        grep "changed by probably the process itself: torch_npu pins its threads, since CPU_AFFINITY_CONF is set; left alone. Unset it, or CPU_AFFINITY_CONF=0 in what starts it turns that off" "$D/qschedd.log"
+        grep "changed by the process itself, probably: torch_npu pins its threads, since CPU_AFFINITY_CONF is set; left alone. Unset it, or CPU_AFFINITY_CONF=0 in what starts it turns that off" "$D/qschedd.log"
         ! grep secret "$D/qschedd.log"
         ! status | grep secret
         qschedctl status >"$D/status"
