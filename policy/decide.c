@@ -213,6 +213,8 @@ static int fill_task(Decision *d, unsigned rank) {
         for (size_t i = 0; i < PLACEMENT_TERM_MAX; i++)
                 pt->energy.total += pt->energy.terms[i];
         pt->energy.known = true;
+        pt->memory_wall = k->rank->section->memory_wall;
+        pt->memory = k->rank->section->memory;
         if (k->rank->task) {
                 r = fill_process(pt, k->rank->task);
                 if (r < 0)

@@ -42,13 +42,22 @@ static void block_measure(const Topology *t, Block *b) {
         b->memory_node = topology_memory_node(t, home);
 }
 
+static uint64_t block_hash(const Bitset *cpus) {
+        uint64_t h = 0;
+
+        for (unsigned i = 0; i < cpus->n_words; i++)
+                h ^= cpus->words[i] * (UINT64_C(0x9e3779b97f4a7c15) + 2 * (uint64_t) i);
+        return h;
+}
+
 int blocks_add(Placement *p, const Bitset *cpus, unsigned *ret) {
         const Topology *t = p->snapshot->topology;
         Block b = {};
         int r;
 
+        b.hash = block_hash(cpus);
         for (unsigned i = 0; i < p->n_blocks; i++)
-                if (bitset_equal(&p->blocks[i].cpus, cpus)) {
+                if (p->blocks[i].hash == b.hash && bitset_equal(&p->blocks[i].cpus, cpus)) {
                         *ret = i;
                         return 0;
                 }
@@ -129,9 +138,11 @@ static int straddling(Packer *k, unsigned rank, int (*add)(Placement *, unsigned
         return 0;
 }
 
-/* Where CPUs are shared there is nothing to keep apart: a rank gets all of a node, and the kernel balances. */
-static int whole_nodes(Packer *k, unsigned rank, int (*add)(Placement *, unsigned, const Bitset *)) {
+/* All of each node that has so many and, unless that is 0, fewer than `below`. */
+static int whole_nodes(Packer *k, unsigned rank, unsigned least, unsigned below,
+                       int (*add)(Placement *, unsigned, const Bitset *)) {
         _cleanup_(bitset_done) Bitset cpus = BITSET_EMPTY;
+        unsigned n;
         int r;
 
         for (unsigned node = 0; node < k->t->n_nodes; node++) {
@@ -142,7 +153,8 @@ static int whole_nodes(Packer *k, unsigned rank, int (*add)(Placement *, unsigne
                                 if (r < 0)
                                         return r;
                         }
-                r = bitset_weight(&cpus) >= k->p->ranks[rank].size ? add(k->p, rank, &cpus) : 0;
+                n = bitset_weight(&cpus);
+                r = n >= least && (below == 0 || n < below) ? add(k->p, rank, &cpus) : 0;
                 if (r < 0)
                         return r;
         }
@@ -177,11 +189,18 @@ static int offer(Packer *k, unsigned rank, int (*add)(Placement *, unsigned, con
                         return r;
         }
         if (p->shares_cpus && p->ranks[rank].want == 0) {
-                r = whole_nodes(k, rank, add);
+                /* there is nothing to keep apart: the kernel balances */
+                r = whole_nodes(k, rank, p->ranks[rank].size, 0, add);
                 return r < 0 || p->ranks[rank].size <= packer_capacity(k, rank) ? r : straddling(k, rank, add);
         }
         for (unsigned node = 0; node < k->t->n_nodes; node++) {
                 r = cut_node(k, rank, node, keep, add);
+                if (r < 0)
+                        return r;
+        }
+        if (p->ranks[rank].want == 0) { /* without a wish the size is the largest node's: a smaller one may be nearer */
+                r = whole_nodes(k, rank, MAX(p->ranks[rank].min, (p->ranks[rank].size + 1) / 2), p->ranks[rank].size,
+                                add);
                 if (r < 0)
                         return r;
         }

@@ -27,6 +27,7 @@ typedef struct PlacementWeights {
 
 typedef struct Block { /* a set of CPUs that a rank may get, with what the terms ask of it */
         Bitset cpus;
+        uint64_t hash; /* of cpus */
         unsigned n_cpus;
         unsigned memory_node; /* topology index: the nearest node with memory */
         double *share;        /* by topology node: the part of its CPUs there, sums to 1 */

@@ -170,6 +170,7 @@ static inline int64_t state_exchange_delta(const State *s, const Change c[static
 
 /* To a local minimum over all moves, exchanges and joint moves; counts what it tried. */
 void state_descend(State *s, Limit *l, uint64_t *flips);
+void state_descend_moves(State *s, Limit *l, uint64_t *flips); /* the same without exchanges */
 
 /* A point that a search begins with and improves. */
 typedef struct Incumbent {

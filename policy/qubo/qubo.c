@@ -457,44 +457,76 @@ size_t qubo_couplings(const Qubo *q) {
         return n;
 }
 
-static int expand_table(const Qubo *q, QuboBuilder *b, uint32_t g, uint32_t h) {
-        int r = 0;
+static int first_cmp(const void *a, const void *b, void *userdata) {
+        const Qubo *q = userdata;
 
-        for (uint32_t i = 0; i < q->group_size[g] && r >= 0; i++) {
-                const int32_t *w = qubo_table_row(q, q->group_first[g] + i, h);
-
-                for (uint32_t j = 0; w && j < q->group_size[h] && r >= 0; j++)
-                        r = qubo_add_quadratic(b, q->group_first[g] + i, q->group_first[h] + j, w[j]);
-        }
-        return r;
+        return CMP(q->group_first[*(const uint32_t *) a], q->group_first[*(const uint32_t *) b]);
 }
 
-/* Everything but groups. */
-static int copy_into(const Qubo *q, QuboBuilder *b) {
-        int r = qubo_add_offset(b, q->offset);
+static int row_entry(Qubo *to, size_t *n, uint32_t col, int64_t w) {
+        if (w < -INT32_MAX || w > INT32_MAX)
+                return -EOVERFLOW;
+        to->col[*n] = col;
+        to->val[*n] = (int32_t) w;
+        *n += w != 0;
+        return 0;
+}
 
-        for (uint32_t i = 0; i < q->n && r >= 0; i++) {
-                r = qubo_add_linear(b, i, q->linear[i]);
-                for (size_t k = q->row[i]; k < q->row[i + 1] && r >= 0; k++)
-                        if (q->col[k] > i)
-                                r = qubo_add_quadratic(b, i, q->col[k], q->val[k]);
+/* One row: its entries and those of its tables, merged in order of the columns. */
+static int expand_row(const Qubo *q, const uint32_t *order, uint32_t v, Qubo *to, size_t *n) {
+        size_t k = q->row[v], end = q->row[v + 1];
+        int r = 0;
+
+        for (uint32_t x = 0; x < q->n_groups && r >= 0; x++) {
+                uint32_t h = order[x], first = q->group_first[h];
+                const int32_t *w = qubo_table_row(q, v, h);
+
+                for (; k < end && q->col[k] < first && r >= 0; k++)
+                        r = row_entry(to, n, q->col[k], q->val[k]);
+                for (uint32_t i = 0; w && i < q->group_size[h] && r >= 0; i++) {
+                        bool both = k < end && q->col[k] == first + i;
+
+                        r = row_entry(to, n, first + i, (int64_t) w[i] + (both ? q->val[k] : 0));
+                        k += both;
+                }
         }
-        for (uint32_t g = 0; q->table_of && g < q->n_groups; g++)
-                for (uint32_t h = 0; h < g && r >= 0; h++)
-                        r = expand_table(q, b, g, h);
+        for (; k < end && r >= 0; k++)
+                r = row_entry(to, n, q->col[k], q->val[k]);
         return r;
 }
 
 int qubo_expand(const Qubo *q, Qubo **ret) {
-        _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL;
-        int r;
+        _cleanup_(qubo_freep) Qubo *to = calloc(1, sizeof(*to));
+        _cleanup_free_ uint32_t *order = calloc((size_t) q->n_groups + 1, sizeof(*order));
+        size_t most = qubo_couplings(q) + 1, n = 0;
+        int r = 0;
 
-        r = qubo_builder_new(q->n, &b);
-        for (uint32_t g = 0; g < q->n_groups && r >= 0; g++)
-                r = qubo_add_group(b, q->group_first[g], q->group_size[g]);
-        if (r >= 0)
-                r = copy_into(q, b);
-        return r < 0 ? r : qubo_build(b, ret);
+        if (!to || !order)
+                return -ENOMEM;
+        to->n = q->n;
+        to->offset = q->offset;
+        to->n_groups = q->n_groups;
+        to->linear = malloc(((size_t) q->n + 1) * sizeof(*to->linear));
+        to->row = calloc((size_t) q->n + 1, sizeof(*to->row));
+        to->col = malloc(most * sizeof(*to->col));
+        to->val = malloc(most * sizeof(*to->val));
+        if (!to->linear || !to->row || !to->col || !to->val ||
+            copy_u32(q->group_first, q->n_groups, &to->group_first) < 0 ||
+            copy_u32(q->group_size, q->n_groups, &to->group_size) < 0 ||
+            copy_u32(q->group_kind, q->n_groups, &to->group_kind) < 0 || copy_u32(q->group_of, q->n, &to->group_of) < 0)
+                return -ENOMEM;
+        memcpy(to->linear, q->linear, q->n * sizeof(*to->linear));
+        for (uint32_t g = 0; g < q->n_groups; g++)
+                order[g] = g;
+        qsort_r(order, q->n_groups, sizeof(*order), first_cmp, (void *) q);
+        for (uint32_t v = 0; v < q->n && r >= 0; v++) {
+                r = expand_row(q, order, v, to, &n);
+                to->row[v + 1] = n;
+        }
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(to);
+        return 0;
 }
 
 static int64_t table_energy(const Qubo *q, const uint8_t *x, uint32_t v) {
@@ -574,6 +606,19 @@ static int add_penalties(const Qubo *q, QuboBuilder *b, int64_t p) {
                         for (uint32_t j = i + 1; j < end && r >= 0; j++)
                                 r = qubo_add_quadratic(b, i, j, 2 * p);
                 }
+        }
+        return r;
+}
+
+/* Everything but groups and tables. */
+static int copy_into(const Qubo *q, QuboBuilder *b) {
+        int r = qubo_add_offset(b, q->offset);
+
+        for (uint32_t i = 0; i < q->n && r >= 0; i++) {
+                r = qubo_add_linear(b, i, q->linear[i]);
+                for (size_t k = q->row[i]; k < q->row[i + 1] && r >= 0; k++)
+                        if (q->col[k] > i)
+                                r = qubo_add_quadratic(b, i, q->col[k], q->val[k]);
         }
         return r;
 }

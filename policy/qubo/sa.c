@@ -24,7 +24,8 @@
 #define RUN_DOUBLINGS 5U    /* so many times */
 #define RUNS_PER_SCATTER 2U
 #define REHEAT 0.4
-#define EXCHANGES_MAX 32U /* of one item in one sweep */
+#define EXCHANGES_MAX 16U /* of one item in one sweep */
+#define MUCH_KIN 6000U
 #define FIRST_RUN_SHARE 4U /* of the time there is, so that even a short time sees a whole run */
 
 typedef struct Anneal {
@@ -196,6 +197,11 @@ static bool sweep(Anneal *n, double t) {
         return true;
 }
 
+/* Going through all exchanges of a state takes as long as many sweeps: only the first and the last point see them. */
+static bool has_much_kin(const Frame *f) {
+        return f->kin_first[f->n_items] > MUCH_KIN;
+}
+
 static void run(Anneal *n, uint64_t sweeps, double hot) {
         double t = hot, factor = sweeps > 1 ? pow(n->cold / hot, 1.0 / (double) (sweeps - 1)) : 1;
 
@@ -203,7 +209,10 @@ static void run(Anneal *n, uint64_t sweeps, double hot) {
                 note_best(n);
                 t *= factor;
         }
-        state_descend(n->s, n->limit, &n->flips);
+        if (has_much_kin(n->f))
+                state_descend_moves(n->s, n->limit, &n->flips);
+        else
+                state_descend(n->s, n->limit, &n->flips);
         note_best(n);
 }
 
@@ -341,6 +350,11 @@ int sa_search(const Frame *f, Limit *l, uint64_t seed, uint64_t sweeps, uint64_t
         if (length == 0)
                 length = fit_length(&n);
         anneal(&n, seed, sweeps > 0 ? sweeps : UINT64_MAX, length, runs);
+        if (has_much_kin(f) && !limit_hit(l)) {
+                state_load(n.s, best->held);
+                state_descend(n.s, l, &n.flips);
+                note_best(&n);
+        }
         r->sweeps += n.sweeps;
         r->flips += n.flips;
         return 0;

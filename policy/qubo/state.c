@@ -53,29 +53,63 @@ static const int32_t *table_row(const Frame *f, uint32_t table, uint32_t item, u
         return t->w + (size_t) (v - f->first[item]) * t->cols;
 }
 
-/* field += sign * row. */
+typedef int32_t Narrow __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int64_t Wide __attribute__((vector_size(64), aligned(8), may_alias));
+
+/* field += then - now. */
+static void add_difference(int64_t *field, const int32_t *now, const int32_t *then, uint32_t n) {
+        uint32_t i = 0;
+
+        for (; i + 8 <= n; i += 8)
+                *(Wide *) (field + i) += __builtin_convertvector(*(const Narrow *) (then + i), Wide) -
+                                         __builtin_convertvector(*(const Narrow *) (now + i), Wide);
+        for (; i < n; i++)
+                field[i] += (int64_t) then[i] - now[i];
+}
+
 static void add_table_row(int64_t *field, const int32_t *row, uint32_t n, int64_t sign) {
         for (uint32_t i = 0; i < n; i++)
                 field[i] += sign * row[i];
 }
 
-/* What the tables make of v being held (sign 1) by an item or not (-1). */
-static void add_tables(State *s, uint32_t item, uint32_t v, int64_t sign) {
+/* What the tables make of v being held by an item. */
+static void add_tables(State *s, uint32_t item, uint32_t v) {
         const Frame *f = s->f;
         const uint32_t *usual = f->usual + (size_t) f->kind[item] * f->n_kinds;
 
         for (uint32_t k = 0; k < f->n_kinds; k++)
                 if (usual[k])
                         add_table_row(s->shared + f->kind_first[k], table_row(f, usual[k], item, v),
-                                      f->kind_first[k + 1] - f->kind_first[k], sign);
+                                      f->kind_first[k + 1] - f->kind_first[k], 1);
         for (size_t k = f->unusual_first[item]; k < f->unusual_first[item + 1]; k++) {
                 const Unusual *u = f->unusual + k;
                 int64_t *field = s->field64 + f->first[u->item];
 
                 if (u->table)
-                        add_table_row(field, table_row(f, u->table, item, v), f->size[u->item], sign);
+                        add_table_row(field, table_row(f, u->table, item, v), f->size[u->item], 1);
                 if (u->usual)
-                        add_table_row(field, table_row(f, u->usual, item, v), f->size[u->item], -sign);
+                        add_table_row(field, table_row(f, u->usual, item, v), f->size[u->item], -1);
+        }
+}
+
+static void replace_tables(State *s, uint32_t item, uint32_t from, uint32_t to) {
+        const Frame *f = s->f;
+        const uint32_t *usual = f->usual + (size_t) f->kind[item] * f->n_kinds;
+
+        for (uint32_t k = 0; k < f->n_kinds; k++)
+                if (usual[k])
+                        add_difference(s->shared + f->kind_first[k], table_row(f, usual[k], item, from),
+                                       table_row(f, usual[k], item, to), f->kind_first[k + 1] - f->kind_first[k]);
+        for (size_t k = f->unusual_first[item]; k < f->unusual_first[item + 1]; k++) {
+                const Unusual *u = f->unusual + k;
+                int64_t *field = s->field64 + f->first[u->item];
+
+                if (u->table)
+                        add_difference(field, table_row(f, u->table, item, from), table_row(f, u->table, item, to),
+                                       f->size[u->item]);
+                if (u->usual)
+                        add_difference(field, table_row(f, u->usual, item, to), table_row(f, u->usual, item, from),
+                                       f->size[u->item]);
         }
 }
 
@@ -135,7 +169,7 @@ void state_load(State *s, const uint32_t *held) {
                 if (held[a] != ITEM_NOTHING) {
                         add_row(s, held[a], 1);
                         if (s->shared && !f->optional[a])
-                                add_tables(s, a, held[a], 1);
+                                add_tables(s, a, held[a]);
                 }
         for (uint32_t a = 0; a < f->n_items; a++)
                 if (held[a] != ITEM_NOTHING)
@@ -227,10 +261,8 @@ static void replace(State *s, uint32_t from, uint32_t to) {
         if (rows_are_short(f, from, to)) {
                 add_row(s, from, -1);
                 add_row(s, to, 1);
-                if (s->shared) {
-                        add_tables(s, f->item_of[from], from, -1);
-                        add_tables(s, f->item_of[from], to, 1);
-                }
+                if (s->shared)
+                        replace_tables(s, f->item_of[from], from, to);
                 return;
         }
         a = f->dense + from * f->stride;
@@ -370,6 +402,11 @@ static bool descend_joint_moves(State *s, Limit *l, uint64_t *flips) {
                 }
         }
         return better;
+}
+
+void state_descend_moves(State *s, Limit *l, uint64_t *flips) {
+        while (!l->hit && (descend_moves(s, l, flips) || descend_joint_moves(s, l, flips)))
+                ;
 }
 
 void state_descend(State *s, Limit *l, uint64_t *flips) {

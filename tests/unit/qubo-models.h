@@ -50,6 +50,58 @@ static inline int model_random(Rng *r, const RandomShape *s, Qubo **ret) {
         return qubo_build(b, ret);
 }
 
+/* A model of groups coupled by shared tables, with entries in rows on top and ungrouped variables behind; and the same
+ * written out. Group kinds are a hint that is wrong at times. */
+static inline int model_tables(Rng *r, int32_t range, Qubo **ret, Qubo **ret_rows) {
+        _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL, *rows = NULL;
+        uint32_t n_groups = 2 + rng_below(r, 3), n_tables = 1 + rng_below(r, 3), n, table[3], size = 2 + rng_below(r, 2);
+        int32_t *cells[3];
+        const RandomShape any = { .range = range };
+        int e;
+
+        n = n_groups * size + rng_below(r, 3);
+        e = qubo_builder_new(n, &b) | qubo_builder_new(n, &rows);
+        for (uint32_t g = 0; g < n_groups; g++) {
+                uint32_t first = (n_groups - 1 - g) * size; /* not in the order of the variables */
+
+                e |= qubo_add_group(b, first, size) | qubo_add_group(rows, first, size) |
+                     qubo_set_kind(b, g, rng_below(r, 2));
+        }
+        for (uint32_t t = 0; t < n_tables; t++) {
+                cells[t] = (int32_t *) calloc(size * size, sizeof(int32_t));
+                for (uint32_t i = 0; i < size; i++)
+                        for (uint32_t j = 0; j < size; j++)
+                                cells[t][i * size + j] = t == 0 && j < i ? cells[t][j * size + i]
+                                                                         : (int32_t) model_coefficient(r, &any);
+                e |= qubo_add_table(b, size, size, cells[t], &table[t]);
+        }
+        for (uint32_t g = 0; g < n_groups; g++)
+                for (uint32_t h = 0; h < g; h++) {
+                        uint32_t t = rng_below(r, n_tables + 1);
+
+                        if (t == n_tables)
+                                continue;
+                        e |= qubo_join(b, g, h, table[t]);
+                        for (uint32_t i = 0; i < size; i++)
+                                for (uint32_t j = 0; j < size; j++)
+                                        e |= qubo_add_quadratic(rows, (n_groups - 1 - g) * size + i,
+                                                                (n_groups - 1 - h) * size + j, cells[t][i * size + j]);
+                }
+        for (uint32_t i = 0; i < n; i++) {
+                int64_t w = model_coefficient(r, &any);
+
+                e |= qubo_add_linear(b, i, w) | qubo_add_linear(rows, i, w);
+                for (uint32_t j = 0; j < i; j++) {
+                        w = rng_below(r, 4) == 0 ? model_coefficient(r, &any) : 0;
+                        e |= qubo_add_quadratic(b, i, j, w) | qubo_add_quadratic(rows, i, j, w);
+                }
+        }
+        if (e < 0)
+                return e;
+        e = qubo_build(b, ret);
+        return e < 0 ? e : qubo_build(rows, ret_rows);
+}
+
 /* The next feasible point in the order of an odometer over groups and ungrouped variables; false: it was the last. */
 static inline bool model_next_point(const Qubo *q, uint8_t *x) {
         for (uint32_t i = 0; i < q->n;) {

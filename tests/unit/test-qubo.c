@@ -216,6 +216,88 @@ static void test_lower_bound_is_tight_without_couplings(void **state) {
         }
 }
 
+static void test_tables_are_rows_written_once(void **state) {
+        Rng rng;
+
+        for (unsigned m = 0; m < 500; m++) {
+                _cleanup_(qubo_freep) Qubo *q = NULL, *rows = NULL, *expanded = NULL;
+                uint8_t x[16] = {};
+
+                rng_seed(&rng, 19, m);
+                assert_int_equal(model_tables(&rng, 50, &q, &rows), 0);
+                assert_int_equal(qubo_expand(q, &expanded), 0);
+                assert_int_equal(expanded->row[q->n], rows->row[q->n]);
+                for (size_t k = 0; k < rows->row[q->n]; k++) {
+                        assert_int_equal(expanded->col[k], rows->col[k]);
+                        assert_int_equal(expanded->val[k], rows->val[k]);
+                }
+                model_first_point(q, x);
+                do
+                        assert_int_equal(qubo_energy(q, x), qubo_energy(rows, x));
+                while (model_next_point(q, x));
+                assert_true(qubo_lower_bound(q) <= model_brute_force(rows));
+                assert_true(qubo_couplings(q) >= rows->row[q->n]);
+        }
+}
+
+static void test_tables_penalty_form(void **state) {
+        Rng rng;
+
+        for (unsigned m = 0; m < 50; m++) {
+                _cleanup_(qubo_freep) Qubo *q = NULL, *rows = NULL, *p = NULL, *p_rows = NULL;
+                int64_t a = 0, b = 0;
+                uint8_t x[16] = {};
+
+                rng_seed(&rng, 23, m);
+                assert_int_equal(model_tables(&rng, 50, &q, &rows), 0);
+                assert_int_equal(qubo_to_penalty(q, 0, &p, &a), 0);
+                assert_int_equal(qubo_to_penalty(rows, 0, &p_rows, &b), 0);
+                assert_int_equal(a, b);
+                do
+                        assert_int_equal(qubo_energy(p, x), qubo_energy(p_rows, x));
+                while (model_next_point(p, x));
+        }
+}
+
+static int32_t *cells(int32_t a, int32_t b, int32_t c, int32_t d) {
+        int32_t *w = calloc(4, sizeof(*w));
+
+        w[0] = a;
+        w[1] = b;
+        w[2] = c;
+        w[3] = d;
+        return w;
+}
+
+static void test_tables_refused(void **state) {
+        _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL;
+        _cleanup_(qubo_freep) Qubo *q = NULL;
+        uint32_t t = 9, wide = 9;
+
+        assert_int_equal(qubo_builder_new(7, &b), 0);
+        assert_int_equal(qubo_add_group(b, 0, 2), 0);
+        assert_int_equal(qubo_add_group(b, 2, 2), 0);
+        assert_int_equal(qubo_add_group(b, 4, 1), 0);
+        assert_int_equal(qubo_add_table(b, 0, 2, cells(1, 2, 3, 4), &t), -EINVAL);
+        assert_int_equal(qubo_add_table(b, 2, 2, cells(1, 2, 3, INT32_MIN), &t), -EOVERFLOW);
+        assert_int_equal(qubo_add_table(b, UINT32_MAX, UINT32_MAX, cells(1, 2, 3, 4), &t), -EFBIG);
+        assert_int_equal(qubo_add_table(b, 2, 2, cells(1, 2, 3, 4), &t), 0);
+        assert_int_equal(qubo_add_table(b, 1, 4, cells(1, 2, 3, 4), &wide), 0);
+        assert_int_equal(qubo_join(b, 0, 0, t), -EINVAL);
+        assert_int_equal(qubo_join(b, 0, 2, t), -EINVAL);
+        assert_int_equal(qubo_join(b, 0, 1, wide), -EINVAL);
+        assert_int_equal(qubo_join(b, 0, 1, 7), -EINVAL);
+        assert_int_equal(qubo_join(b, 0, 3, t), -EINVAL);
+        assert_int_equal(qubo_join(b, 0, 1, t), 0);
+        assert_int_equal(qubo_join(b, 1, 0, t), -EINVAL); /* joined */
+        assert_int_equal(qubo_add_group(b, 5, 1), -EINVAL);
+        assert_int_equal(qubo_build(b, &q), 0);
+        assert_int_equal(qubo_table_row(q, 0, 1)[1], 2);
+        assert_int_equal(qubo_table_row(q, 3, 0)[0], 2);
+        assert_null(qubo_table_row(q, 0, 2));
+        assert_null(qubo_table_row(q, 6, 0));
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_empty_model),
@@ -227,6 +309,9 @@ int main(void) {
                 cmocka_unit_test(test_penalty_form_is_equal),
                 cmocka_unit_test(test_penalty_given),
                 cmocka_unit_test(test_lower_bound_is_below_all),
+                cmocka_unit_test(test_tables_are_rows_written_once),
+                cmocka_unit_test(test_tables_penalty_form),
+                cmocka_unit_test(test_tables_refused),
                 cmocka_unit_test(test_lower_bound_is_tight_without_couplings),
         };
 

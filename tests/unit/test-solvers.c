@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "policy/qubo/solver.h"
+#include "policy/qubo/frame.h"
 #include "tests/unit/qubo-models.h"
 
 static const RandomShape shapes[] = {
@@ -285,6 +285,96 @@ static void test_table(void **state) {
         assert_null(solver_by_name("annealer"));
 }
 
+/* Fields and energies kept step by step over tables are those of the rows, through moves, exchanges and joint moves. */
+static void test_tables_keep_the_books(void **state) {
+        Rng rng;
+
+        for (unsigned m = 0; m < 400; m++) {
+                _cleanup_(qubo_freep) Qubo *q = NULL, *rows = NULL;
+                _cleanup_(frame_freep) Frame *f = NULL, *g = NULL;
+                _cleanup_(state_freep) State *s = NULL, *t = NULL;
+                SolveParams p = {};
+                Limit l;
+
+                rng_seed(&rng, 29, m);
+                assert_int_equal(model_tables(&rng, m % 2 ? 30 : INT32_MAX / 64, &q, &rows), 0);
+                limit_init(&l, &p);
+                assert_int_equal(frame_new(q, &l, &f), 0);
+                assert_int_equal(frame_new(rows, &l, &g), 0);
+                assert_int_equal(state_new(f, &s), 0);
+                assert_int_equal(state_new(g, &t), 0);
+                for (unsigned step = 0; step < 60; step++) {
+                        uint32_t a = rng_below(&rng, f->n_items), b = rng_below(&rng, f->n_items);
+                        uint32_t to = f->first[a] + rng_below(&rng, f->size[a]);
+                        Change c[2] = { { a, to }, { b, f->first[b] + rng_below(&rng, f->size[b]) } };
+
+                        if (step % 2 == 0 || a == b) {
+                                state_move(s, a, to);
+                                state_move(t, a, to);
+                        } else {
+                                int64_t d = state_delta(s, c, 2);
+
+                                assert_int_equal(d, state_delta(t, c, 2));
+                                if (!f->optional[a] && !f->optional[b])
+                                        assert_int_equal(d, state_exchange_delta(s, c));
+                                state_apply(s, c, 2, d);
+                                state_apply(t, c, 2, d);
+                        }
+                        assert_int_equal(s->energy, t->energy);
+                        for (uint32_t v = 0; v < q->n; v++) {
+                                assert_int_equal(state_field(s, v), state_field(t, v));
+                                assert_int_equal(frame_row_coupling(f, v, to), frame_row_coupling(g, v, to));
+                        }
+                        for (uint32_t i = 0; s->field64 && i < f->n_items; i++) {
+                                const int64_t *field = state_fields(s, i);
+
+                                for (uint32_t v = 0; v < f->size[i]; v++)
+                                        assert_int_equal(field[v], state_field(t, f->first[i] + v));
+                        }
+                }
+        }
+}
+
+static void test_tables_are_solved(void **state) {
+        unsigned found = 0, models = 400;
+        Rng rng;
+
+        for (unsigned m = 0; m < models; m++) {
+                _cleanup_(qubo_freep) Qubo *q = NULL, *rows = NULL;
+                _cleanup_(frame_freep) Frame *f = NULL;
+                _cleanup_(incumbent_done) Incumbent best = {};
+                SolveResult r = { .lower_bound = INT64_MIN }, e = {};
+                SolveParams p = { .seed = m, .sweeps = 100 };
+                uint64_t runs = 0;
+                int64_t least;
+                Limit l;
+
+                rng_seed(&rng, 31, m);
+                assert_int_equal(model_tables(&rng, 1000, &q, &rows), 0);
+                least = model_brute_force(rows);
+                limit_init(&l, &p);
+                assert_int_equal(frame_new(q, &l, &f), 0);
+                assert_int_equal(incumbent_init(&best, f, NULL), 0);
+                assert_int_equal(sa_search(f, &l, m, 100, &runs, &best, &r), 0);
+                assert_int_equal(incumbent_result(&best, f, &r), 0);
+                assert_int_equal(qubo_energy(rows, r.x), r.energy);
+                assert_true(r.energy >= least);
+                found += r.energy == least;
+                for (size_t k = 0; solvers[k]; k++) {
+                        if (solvers[k] == &solver_exact)
+                                p.sweeps = 0;
+                        assert_int_equal(qubo_solve(q, solvers[k], &p, &e), 0);
+                        e.solver = "";
+                        check_result(rows, &e, least);
+                        assert_true(solvers[k] != &solver_exact || e.proved);
+                        solve_result_done(&e);
+                }
+                solve_result_done(&r);
+        }
+        print_message("sa found the optimum of %u of %u models with tables\n", found, models);
+        assert_true(found * 100 >= models * 98);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_exact_is_exact),
@@ -301,6 +391,8 @@ int main(void) {
                 cmocka_unit_test(test_start_is_honoured),
                 cmocka_unit_test(test_infeasible_start_is_refused),
                 cmocka_unit_test(test_table),
+                cmocka_unit_test(test_tables_keep_the_books),
+                cmocka_unit_test(test_tables_are_solved),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
