@@ -3,8 +3,9 @@
 #include "daemon/readers/role-threads.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
 
-#include "common/fileio.h"
 #include "daemon/readers/process.h"
 
 void role_threads_done(RoleThreads *t) {
@@ -28,17 +29,19 @@ static int grow(RoleThreads *t, size_t more) {
         return 0;
 }
 
-static int add_thread(RoleThreads *t, int proc_fd, pid_t pid, pid_t tid, bool child) {
-        _cleanup_free_ char *comm = NULL;
-        char path[64];
-        int r;
+/* Plain reads: there may be thousands. */
+static int add_thread(RoleThreads *t, int task_fd, pid_t pid, pid_t tid, bool child) {
+        _cleanup_close_ int fd = -1;
+        char path[32], comm[64];
+        ssize_t n;
 
-        (void) snprintf(path, sizeof(path), "%d/task/%d/comm", (int) pid, (int) tid);
-        r = read_line_at(proc_fd, path, &comm);
-        if (r == -ENOENT || r == -ESRCH)
-                return 0;
-        if (r < 0)
-                return r;
+        (void) snprintf(path, sizeof(path), "%d/comm", (int) tid);
+        fd = openat(task_fd, path, O_RDONLY | O_CLOEXEC);
+        n = fd < 0 ? -1 : read(fd, comm, sizeof(comm) - 1);
+        if (n < 0)
+                return errno == ENOENT || errno == ESRCH ? 0 : -errno;
+        comm[n] = '\0';
+        comm[strcspn(comm, "\n")] = '\0';
         (void) snprintf(t->names[t->n_threads], sizeof(*t->names), "%.15s", comm);
         t->threads[t->n_threads++] = (RoleThread){
                 .pid = pid, .tid = tid, .is_main = !child && tid == pid, .is_child = child
@@ -48,6 +51,7 @@ static int add_thread(RoleThreads *t, int proc_fd, pid_t pid, pid_t tid, bool ch
 
 static int add_process(RoleThreads *t, int proc_fd, Process p, bool child) {
         _cleanup_free_ int *tids = NULL;
+        _cleanup_close_ int task_fd = -1;
         ProcStat stat;
         char path[40];
         size_t n = 0;
@@ -59,11 +63,14 @@ static int add_process(RoleThreads *t, int proc_fd, Process p, bool child) {
         if (stat.start_time != p.start_time || proc_stat_dead(&stat))
                 return -ESRCH;
         (void) snprintf(path, sizeof(path), "%d/task", (int) p.pid);
+        task_fd = openat(proc_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (task_fd < 0)
+                return errno == ENOENT ? -ESRCH : -errno;
         r = proc_list(proc_fd, path, &tids, &n);
         if (r >= 0)
                 r = grow(t, n);
         for (size_t i = 0; i < n && r >= 0; i++)
-                r = add_thread(t, proc_fd, p.pid, tids[i], child);
+                r = add_thread(t, task_fd, p.pid, tids[i], child);
         return r;
 }
 

@@ -190,6 +190,7 @@ journal() {
         sed -i 's/^ThreadRoles=yes/ThreadRoles=no/' "$D/qschedd.conf"
         kill -HUP "$qschedd"
         wait_until 10 has_masks 1
+        [ "$(masks "$last")" = "$pool" ]
         has_drift 0
         call Revert s roles
         [ "$(masks "$last")" = "$(masks $$)" ]

@@ -94,6 +94,52 @@ static int note(Undo *u, uint64_t id, const char *job, pid_t tid, const char *ol
         return r;
 }
 
+static void assert_set(const Bitset *b, const char *text);
+
+static void note_part(Undo *u, uint64_t id, const char *new, const char *pool) {
+        _cleanup_(bitset_done) Bitset old = BITSET_EMPTY, n = BITSET_EMPTY, p = BITSET_EMPTY;
+
+        assert_int_equal(bitset_parse("0-31", &old), 0);
+        assert_int_equal(bitset_parse(new, &n), 0);
+        assert_int_equal(bitset_parse(pool, &p), 0);
+        assert_int_equal(undo_note_affinity(u, id, "one", (Process){ 80, 1234 }, 81, 1081, &old, &n, true, NULL, &p),
+                         0);
+}
+
+static void assert_part(const Undo *u, const char *new, const char *pool) {
+        const UndoEntry *e = undo_find_tid(u, 81, 1081);
+
+        assert_non_null(e);
+        assert_set(&e->new, new);
+        assert_set(&e->pool, pool);
+}
+
+/* The pool goes with the mask: over a reopen, back with an abort, forward with a commit; none where it is the mask. */
+static void test_pool(void **state) {
+        Fixture *f = *state;
+        uint64_t id;
+
+        assert_int_equal(undo_begin(f->undo, "one", &id), 0);
+        note_part(f->undo, id, "0-3", "0-7");
+        assert_int_equal(undo_commit(f->undo, id), 0);
+        reopen(f);
+        assert_part(f->undo, "0-3", "0-7");
+        assert_int_equal(undo_begin(f->undo, "one", &id), 0);
+        note_part(f->undo, id, "8-15", "8-15");
+        assert_part(f->undo, "8-15", "");
+        reopen(f);
+        assert_part(f->undo, "8-15", "");
+        assert_int_equal(undo_abort(f->undo, id), 0);
+        assert_part(f->undo, "0-3", "0-7");
+        reopen(f);
+        assert_part(f->undo, "0-3", "0-7");
+        assert_int_equal(undo_begin(f->undo, "one", &id), 0);
+        note_part(f->undo, id, "8-11", "8-15");
+        assert_int_equal(undo_commit(f->undo, id), 0);
+        reopen(f);
+        assert_part(f->undo, "8-11", "8-15");
+}
+
 static void assert_set(const Bitset *b, const char *text) {
         _cleanup_free_ char *s = NULL;
 
@@ -582,6 +628,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_later_version, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_not_a_file, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_other_boot, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_pool, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_write_error, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_unwritable, setup, teardown),
