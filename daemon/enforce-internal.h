@@ -105,6 +105,7 @@ bool mask_is_written(const UndoEntry *e, const Bitset *current, const Bitset *al
 /* … or the whole of a cpuset that has changed since: kernels before 6.2 give that to each thread in it; or what was left
  * of it by the cpuset of then, which is wider now: those kernels, and each for CPUs that were offline, do not give it back. */
 bool mask_is_ours(const UndoEntry *e, const Bitset *current, const Bitset *allowed);
+int mask_read(pid_t tid, Bitset *ret); /* of online CPUs; of offline ones where it has no other */
 /* Writes and reads back: CHANGE_DONE, _NARROWED, _GONE or _REFUSED (*ret_error). */
 ChangeResult mask_write(pid_t tid, const Bitset *wanted, Bitset *got, int *ret_error);
 
@@ -177,6 +178,12 @@ int group_enter(Enforcer *e, Transaction *t, const char *job, Process p, const B
  * (said so); negative errno: the journal. */
 int group_set_cpus(Enforcer *e, Transaction *t, Process p, const Bitset *cpus, Outcome *o);
 int group_put_back_cpus(Enforcer *e, const UndoEntry *entry, Outcome *o); /* 1 entry is done with, 0 keep it */
+const char *group_mount(const Enforcer *e, const char *controller); /* NULL: not mounted any more */
+/* The group of ours that binds a process's CPUs and memory nodes; NULL: it has none. */
+const UndoEntry *group_of_cpuset(const Enforcer *e, Process p);
+bool group_is_unit(const UndoEntry *entry); /* systemd's to write */
+/* enforce-wall.c: 1 entry is done with, 0 keep it */
+int group_put_back_mems(Enforcer *e, const UndoEntry *entry, Outcome *o);
 int group_put_back(Enforcer *e, const UndoEntry *entry, Outcome *o);      /* 1 entry is done with, 0 keep it */
 int group_remove(const char *dir, bool wait);                             /* 0 it is gone; -EBUSY */
 int control_release(const UndoEntry *entry); /* 0 done with; -EBUSY: our slice is still there */
@@ -186,3 +193,4 @@ bool group_populated(const Enforcer *e, const UndoEntry *entry);
 /* enforce-bus.c: org.freedesktop.systemd1 */
 int scope_start(const char *unit, pid_t pid, const char *description, const Bitset *cpus, char **ret_message);
 int scope_set_cpus(const char *unit, const Bitset *cpus, char **ret_message);
+int scope_set_mems(const char *unit, const Bitset *nodes, char **ret_message); /* empty: no wall */

@@ -111,7 +111,7 @@ static int restore_affinity(Restore *s, size_t index) {
         if (r >= 0 && t.start != entry->tid_start)
                 r = -ESRCH;
         if (r >= 0)
-                r = bitset_getaffinity(entry->tid, &current);
+                r = mask_read(entry->tid, &current);
         s->forget[index] = r >= 0 || r == -ESRCH;
         if (r == -ESRCH)
                 return outcome_add(s->o, CHANGE_GONE, entry->job, entry->process, &(Thread){ .tid = entry->tid }, NULL,
@@ -149,7 +149,7 @@ static int restore_born_thread(Restore *s, const Identity *i, pid_t tid) {
 
         r = thread_read(i, tid, &t);
         if (r >= 0)
-                r = bitset_getaffinity(tid, &current);
+                r = mask_read(tid, &current);
         if (r == -ESRCH || (r >= 0 && undo_find_tid(s->e->undo, tid, t.start)))
                 return 0;
         target = r < 0 ? NULL : born_target(s, &current);
@@ -241,7 +241,7 @@ static void judge_entries(Restore *s) {
                 _cleanup_(bitset_done) Bitset current = BITSET_EMPTY;
                 const UndoEntry *entry = s->entries[i];
 
-                if (entry->type == UNDO_AFFINITY && bitset_getaffinity(entry->tid, &current) >= 0)
+                if (entry->type == UNDO_AFFINITY && mask_read(entry->tid, &current) >= 0)
                         s->ours[i] = mask_is_ours(entry, &current, &s->allowed.cpus);
         }
         find_born(s);
@@ -254,9 +254,10 @@ static int restore_groups(Restore *s) {
         for (size_t i = 0; i < s->n_entries; i++) {
                 const UndoEntry *entry = s->entries[i];
 
-                if (entry->type != UNDO_CGROUP && entry->type != UNDO_CPUS)
+                if (entry->type != UNDO_CGROUP && entry->type != UNDO_CPUS && entry->type != UNDO_MEMS)
                         continue;
                 r = entry->type == UNDO_CGROUP ? group_put_back(s->e, entry, s->o)
+                    : entry->type == UNDO_MEMS ? group_put_back_mems(s->e, entry, s->o)
                                                : group_put_back_cpus(s->e, entry, s->o);
                 if (r < 0)
                         return r;
@@ -310,7 +311,7 @@ static void restore_end(Restore *s) {
         bool abort_follows = s->to_before && s->identity.proc_fd >= 0;
 
         for (size_t i = 0; s->forget && i < s->n_entries; i++)
-                if (s->forget[i] && s->entries[i]->type != UNDO_CGROUP && abort_follows)
+                if (s->forget[i] && s->entries[i]->type != UNDO_CGROUP && s->entries[i]->type != UNDO_MEMS && abort_follows)
                         undo_restored(s->e->undo, s->entries[i]);
                 else if (s->forget[i])
                         (void) undo_forget(s->e->undo, s->entries[i]);
@@ -571,7 +572,7 @@ static int forget_gone(Enforcer *e) {
                         Thread t;
                         int q;
 
-                        if (entries[j]->type == UNDO_CGROUP && gone)
+                        if ((entries[j]->type == UNDO_CGROUP || entries[j]->type == UNDO_MEMS) && gone)
                                 dead = !group_populated(e, entries[j]);
                         else if (entries[j]->type == UNDO_AFFINITY && identity.proc_fd >= 0) {
                                 q = thread_read(&identity, entries[j]->tid, &t);

@@ -220,6 +220,29 @@ bool mask_is_ours(const UndoEntry *e, const Bitset *current, const Bitset *allow
         return bitset_equal(current, allowed) || mask_stands(current, &e->new, &e->cpuset);
 }
 
+/* The call leaves out CPUs that are offline: of a thread that has no other (the kernel gives it some when it runs next),
+ * /proc tells. */
+int mask_read(pid_t tid, Bitset *ret) {
+        static const char key[] = "\nCpus_allowed_list:";
+        _cleanup_free_ char *text = NULL;
+        char path[32], *line;
+        int r = bitset_getaffinity(tid, ret);
+
+        if (r < 0 || !bitset_isempty(ret))
+                return r;
+        (void) snprintf(path, sizeof(path), "/proc/%d/status", tid);
+        r = read_file_at(AT_FDCWD, path, FILEIO_MAX_DEFAULT, &text, NULL);
+        if (r < 0)
+                return r == -ENOENT ? -ESRCH : r;
+        line = strstr(text, key);
+        if (!line)
+                return -ESRCH;
+        line += sizeof(key) - 1;
+        line += strspn(line, " \t");
+        line[strcspn(line, "\n")] = '\0';
+        return bitset_parse(line, ret);
+}
+
 ChangeResult mask_write(pid_t tid, const Bitset *wanted, Bitset *got, int *ret_error) {
         int r = bitset_setaffinity(tid, wanted);
 

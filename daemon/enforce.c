@@ -168,7 +168,10 @@ static int claim(Pass *p, const Thread *t, const Bitset *current) {
 
         if (ticks > 0 && t->start / (uint64_t) ticks + 1 >= age)
                 r = inherited(p, t, current, &from);
-        return r < 0 || from ? r : note(p, t, NULL, current);
+        if (r >= 0 && from && mask_stands(current, &from->new, &p->allowed.cpus))
+                return 0;
+        /* The one it has the mask from is given another just now: later nothing would tell where this one comes from. */
+        return r < 0 ? r : note(p, t, NULL, current);
 }
 
 /* 1: it is to be written again. */
@@ -193,7 +196,7 @@ static int apply_thread(Pass *p, pid_t tid) {
 
         r = thread_read(&p->identity, tid, &t);
         if (r >= 0)
-                r = bitset_getaffinity(tid, &current);
+                r = mask_read(tid, &current);
         if (r == -ESRCH) /* ended since it was listed: it never counted */
                 return 0;
         if (r < 0)

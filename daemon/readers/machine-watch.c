@@ -162,11 +162,32 @@ static int look_at_functions(MachineWatch *w, char ***messages) {
         return gone || new;
 }
 
+/* An own mask may name CPUs that are not there, and the kernel adds those when it sets the mask anew. */
+static int only_online(const char *online, char **list) {
+        _cleanup_(bitset_done) Bitset set = BITSET_EMPTY, there = BITSET_EMPTY;
+        char *text = NULL;
+        int r = bitset_parse(*list, &set);
+
+        if (r >= 0)
+                r = bitset_parse(online, &there);
+        if (r >= 0) {
+                bitset_and(&set, &there);
+                r = bitset_format(&set, &text);
+        }
+        if (r < 0)
+                return r;
+        free(*list);
+        *list = text;
+        return 0;
+}
+
 static int look_at_items(MachineWatch *w, char ***messages) {
         for (size_t i = 0; i < _ITEM_MAX; i++) {
                 _cleanup_free_ char *now = NULL;
                 int r = read_item(w, items[i].path, items[i].key, &now);
 
+                if (r >= 0 && i == ITEM_ALLOWED)
+                        r = only_online(w->items[ITEM_ONLINE], &now);
                 if (r < 0)
                         return r;
                 if (w->items[i] && !streq(w->items[i], now)) {

@@ -8,7 +8,8 @@
  * Until SIGTERM. FILE gets a line for each thing that was wrong, at the end one with the number of samples; then the
  * exit status is 1 if something was. A process that has ended is passed over. The kernel changes a cpuset and the masks of
  * its threads one after the other, and so does a hot-unplug: what is wrong counts when it is so for LASTS_USEC, with
- * online CPUs and cpuset the same before and after.
+ * online CPUs and cpuset the same before and after. A thread that sleeps keeps a mask of CPUs that were unplugged until
+ * it is to run; that is the kernel's way for as long as a scheduler has time for: OFFLINE_USEC.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +23,8 @@
 #include "daemon/readers/cgroup.h"
 
 #define LASTS_USEC 20000U
-#define PAUSE_USEC 500U
+#define OFFLINE_USEC 20000000U
+#define PAUSE_USEC 3000U
 
 typedef enum Fault { FAULT_NONE, FAULT_EMPTY, FAULT_OFFLINE, FAULT_OUTSIDE, _FAULT_MAX } Fault;
 static const char *const faults[] = { "", "no CPUs at all", "no CPU that is online", "CPUs outside of its cpuset" };
@@ -114,14 +116,44 @@ static bool lasts(const Cgroups *c, pid_t pid, pid_t tid, const Sample *first, F
         uint64_t end = now_usec() + LASTS_USEC;
         bool still = true;
 
-        while (still && now_usec() < end) {
+        while (still && !stop && now_usec() < end) {
                 Sample s = {};
 
                 still = sample(c, pid, tid, &s) >= 0 && judge(&s) == fault && same_world(first, &s);
                 sample_done(&s);
                 (void) usleep(200);
         }
-        return still;
+        return still && !stop;
+}
+
+static struct {
+        pid_t tid; /* 0: free */
+        uint64_t since;
+        bool told;
+} asleep[4096]; /* with a mask of CPUs that are offline */
+
+/* True once, when it has been so for too long. */
+static bool sleeps_too_long(pid_t tid, bool offline) {
+        size_t free_row = ELEMENTSOF(asleep);
+
+        for (size_t i = 0; i < ELEMENTSOF(asleep); i++) {
+                if (asleep[i].tid == 0 && free_row == ELEMENTSOF(asleep))
+                        free_row = i;
+                if (asleep[i].tid != tid)
+                        continue;
+                if (!offline)
+                        asleep[i].tid = 0;
+                if (!offline || asleep[i].told || now_usec() - asleep[i].since < OFFLINE_USEC)
+                        return false;
+                asleep[i].told = true;
+                return true;
+        }
+        if (offline && free_row < ELEMENTSOF(asleep)) {
+                asleep[free_row].tid = tid;
+                asleep[free_row].since = now_usec();
+                asleep[free_row].told = false;
+        }
+        return false;
 }
 
 static void tell(FILE *f, pid_t pid, pid_t tid, const Sample *s, Fault fault) {
@@ -153,7 +185,8 @@ static unsigned look(const Cgroups *c, pid_t pid, FILE *f, unsigned long *n) {
                         Fault fault = judge(&s);
 
                         (*n)++;
-                        if (fault != FAULT_NONE && lasts(c, pid, tid, &s, fault)) {
+                        if (sleeps_too_long(tid, fault == FAULT_OFFLINE) ||
+                            (fault != FAULT_NONE && fault != FAULT_OFFLINE && lasts(c, pid, tid, &s, fault))) {
                                 tell(f, pid, tid, &s, fault);
                                 wrong++;
                         }

@@ -68,17 +68,23 @@ static MachineWatch *watch_new(void) {
 }
 
 /* Looks; what was said must be just that, NULL: nothing. Then once more: the same. */
-static void looks(MachineWatch *w, const char *said) {
+static void looks2(MachineWatch *w, const char *said, const char *too) {
         static char *functions[] = { (char *) "0000:21:00.0", (char *) "0000:41:00.0", (char *) "0000:99:00.0", NULL };
         _cleanup_(strv_freep) char **messages = NULL;
 
         assert_int_equal(machine_watch_look(w, functions, &messages), said ? 1 : 0);
-        assert_int_equal(strv_length(messages), said ? 1 : 0);
+        assert_int_equal(strv_length(messages), (said ? 1 : 0) + (too ? 1 : 0));
         if (said)
                 assert_string_equal(messages[0], said);
+        if (too)
+                assert_string_equal(messages[1], too);
         messages = strv_free(messages);
         assert_int_equal(machine_watch_look(w, functions, &messages), 0);
         assert_null(messages);
+}
+
+static void looks(MachineWatch *w, const char *said) {
+        looks2(w, said, NULL);
 }
 
 static void test_same(void **state) {
@@ -92,10 +98,12 @@ static void test_cpus(void **state) {
         _cleanup_(machine_watch_freep) MachineWatch *w = watch_new();
 
         put("sys/devices/system/cpu/online", "0-6\n");
-        looks(w, "CPUs online: 0-6, were 0-7");
+        put("proc/self/status", "Name:\tqschedd\nCpus_allowed_list:\t0-6\nMems_allowed_list:\t0-3\n");
+        looks2(w, "CPUs online: 0-6, were 0-7", "CPUs that qschedd itself may use: 0-6, were 0-7");
         assert_false(bitset_test(machine_watch_online(w), 7));
         put("sys/devices/system/cpu/online", "0-7\n");
-        looks(w, "CPUs online: 0-7, were 0-6");
+        put("proc/self/status", "Name:\tqschedd\nCpus_allowed_list:\t0-7\nMems_allowed_list:\t0-3\n");
+        looks2(w, "CPUs online: 0-7, were 0-6", "CPUs that qschedd itself may use: 0-7, were 0-6");
         assert_true(bitset_test(machine_watch_online(w), 7));
         put("sys/devices/system/cpu/isolated", "6-7\n");
         looks(w, "isolated CPUs: 6-7, were none");
@@ -110,6 +118,8 @@ static void test_nodes_and_own_cpuset(void **state) {
         looks(w, "nodes with memory: 0-2, were 0-3");
         put("proc/self/status", "Name:\tqschedd\nCpus_allowed_list:\t0-3\nMems_allowed_list:\t0-3\n");
         looks(w, "CPUs that qschedd itself may use: 0-3, were 0-7");
+        put("proc/self/status", "Name:\tqschedd\nCpus_allowed_list:\t0-3,8-15\nMems_allowed_list:\t0-3\n");
+        looks(w, NULL); /* CPUs that are not there */
         put("proc/self/status", "Name:\tother\nCpus_allowed_list:\t0-3\nMems_allowed_list:\t1\n");
         looks(w, "nodes that qschedd itself may use: 1, were 0-3");
 }
