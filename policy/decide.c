@@ -16,9 +16,9 @@
 #include "policy/problems/blocks.h"
 
 /* Above this many ranks, reasons are worked out only when asked for: they take ranks x candidates x terms. */
-#define REASONS_RANKS_MAX 64U
-#define SWEEPS_WORK UINT64_C(200000)
-#define SWEEPS_MIN UINT64_C(30)
+#define REASONS_RANKS_MAX 32U
+#define SWEEPS_WORK UINT64_C(75000)
+#define SWEEPS_MIN UINT64_C(32)
 #define SWEEPS_MAX UINT64_C(400)
 
 void decide_params_default(DecideParams *p) {
@@ -108,10 +108,11 @@ static int solve(Decision *d, const Solver *solver, char **ret_message) {
 static int tell_stay(Decision *d, int64_t before) {
         double scale = d->placement->scale, now = (double) before / scale, then = (double) d->result.energy / scale;
 
-        return strv_extendf(&d->plan->messages,
-                            "All stays where it is, at a cost of %.6g: the best other plan costs %.6g, moving included, "
-                            "and must be better by %.3g %%",
-                            now, then, 100 * d->params->hysteresis);
+        return strv_extendf(
+                &d->plan->messages,
+                "All stays where it is, at a cost of %.6g: the best other plan costs %.6g, moving included, "
+                "and must be better by %.3g %%",
+                now, then, 100 * d->params->hysteresis);
 }
 
 /* A new plan must beat "leave everything as it is" by more than what moving costs (that is in its energy: the move

@@ -19,7 +19,7 @@ typedef struct DecideParams {
         double hysteresis; /* a new plan must be better than leaving all alone by this share of the energy before */
         int housekeeping_cores; /* per NUMA node; -1: one, and none on hosts with fewer than 8 CPUs */
         Bitset housekeeping;    /* explicit CPUs instead; empty: as above */
-        bool explain;           /* reasons for each choice, however many ranks (otherwise up to 64) */
+        bool explain;           /* reasons for each choice, however many ranks (otherwise up to 32) */
         bool confine;           /* a caller without authority: each task only inside its present mask */
 } DecideParams;
 

@@ -303,8 +303,7 @@ static void set_pool(Packer *k, bool keep_housekeeping, bool avoid_others) {
                 for (size_t o = 0; avoid_others && k->pool[i] && o < k->p->n_others; o++)
                         k->pool[i] = !bitset_test(&k->p->others[o].task->cpus, os);
                 for (unsigned r = 0; avoid_others && k->pool[i] && r < k->p->n_ranks; r++)
-                        k->pool[i] = !(is_in_the_way(k, &k->p->ranks[r]) &&
-                                       bitset_test(&k->p->ranks[r].allowed, os));
+                        k->pool[i] = !(is_in_the_way(k, &k->p->ranks[r]) && bitset_test(&k->p->ranks[r].allowed, os));
         }
 }
 

@@ -22,9 +22,8 @@
 static bool alike(const Placement *p, const Block *a, const Block *b) {
         size_t size = p->snapshot->topology->n_nodes * sizeof(double);
 
-        return a->n_cpus == b->n_cpus && a->memory_node == b->memory_node && a->span == b->span &&
-               a->slow == b->slow && memcmp(a->share, b->share, size) == 0 &&
-               memcmp(a->distance, b->distance, size) == 0;
+        return a->n_cpus == b->n_cpus && a->memory_node == b->memory_node && a->span == b->span && a->slow == b->slow &&
+               memcmp(a->share, b->share, size) == 0 && memcmp(a->distance, b->distance, size) == 0;
 }
 
 static int find_kinds(Placement *p, bool each_its_own) {
@@ -194,8 +193,7 @@ static uint64_t hash_bytes(const void *data, size_t n) {
 static uint32_t *find_bucket(const Interned *t, const void *entry) {
         uint32_t at = (uint32_t) hash_bytes(entry, t->width) & (t->n_buckets - 1);
 
-        while (t->bucket[at] != 0 &&
-               memcmp((char *) t->list + (t->bucket[at] - 1) * t->width, entry, t->width) != 0)
+        while (t->bucket[at] != 0 && memcmp((char *) t->list + (t->bucket[at] - 1) * t->width, entry, t->width) != 0)
                 at = (at + 1) & (t->n_buckets - 1);
         return t->bucket + at;
 }
@@ -633,8 +631,7 @@ int placement_build(Placement *p, Qubo **ret) {
         for (uint32_t i = 0; i < p->n_variables && r >= 0; i++)
                 r = qubo_add_linear(q, i, llround(b.unary[i] * p->scale));
         for (size_t i = 0; i < b.n_couplings && r >= 0; i++)
-                r = qubo_add_quadratic(q, b.couplings[i].i, b.couplings[i].j,
-                                       llround(b.couplings[i].price * p->scale));
+                r = qubo_add_quadratic(q, b.couplings[i].i, b.couplings[i].j, llround(b.couplings[i].price * p->scale));
         if (r >= 0)
                 r = add_tables(&b, q);
         return r < 0 ? r : qubo_build(q, ret);

@@ -49,8 +49,7 @@ static double overlap_unary(const Placement *p, const Candidate *c) {
 
         if (c->kind != CANDIDATE_CPUS)
                 return 0;
-        return p->foreign[c->block] * demand +
-               (p->shares_cpus ? demand * demand / 2 / block(p, c)->n_cpus : 0);
+        return p->foreign[c->block] * demand + (p->shares_cpus ? demand * demand / 2 / block(p, c)->n_cpus : 0);
 }
 
 static double housekeeping_unary(const Placement *p, const Candidate *c) {

@@ -49,15 +49,15 @@ typedef struct Candidate { /* one variable of the model */
 
 typedef struct PlacementRank {
         const Rank *rank;
-        unsigned min, want;                         /* CPUs: at least, at most (as asked) */
-        unsigned size;                              /* CPUs of its blocks: what it gets */
-        double demand;                              /* CPUs it keeps busy, for the overlap */
-        uint64_t memory;                            /* bytes of host memory */
-        double pair_memory;                         /* the same as pair prices take it: in powers of two, 0 where small */
-        Bitset allowed;                             /* CPUs that its blocks may be of */
-        bool pooled;                                /* lives in kubelet's shared pool: keeps all of it, beside others */
-        bool fixed;                                 /* pooled, and what it keeps is what somebody else has given it */
-        double power;                               /* W that it makes its device draw, relative to 300 W */
+        unsigned min, want; /* CPUs: at least, at most (as asked) */
+        unsigned size;      /* CPUs of its blocks: what it gets */
+        double demand;      /* CPUs it keeps busy, for the overlap */
+        uint64_t memory;    /* bytes of host memory */
+        double pair_memory; /* the same as pair prices take it: in powers of two, 0 where small */
+        Bitset allowed;     /* CPUs that its blocks may be of */
+        bool pooled;        /* lives in kubelet's shared pool: keeps all of it, beside others */
+        bool fixed;         /* pooled, and what it keeps is what somebody else has given it */
+        double power;       /* W that it makes its device draw, relative to 300 W */
         uint32_t first_device, n_device_candidates; /* its one-hot groups: variables; n 0: no such group */
         uint32_t first_block, n_block_candidates;
         int current_device, current_block; /* variables of "stay as it is", or -1 */
@@ -82,8 +82,8 @@ typedef struct Placement {
         size_t n_device_sets;
         Candidate *candidates; /* the variables, and behind them present places that are no choice */
         uint32_t n_candidates, n_variables;
-        double *overlap;   /* n_blocks x n_blocks: CPUs shared */
-        unsigned *kind;    /* by block: blocks of one kind are alike to all terms but for what they share */
+        double *overlap; /* n_blocks x n_blocks: CPUs shared */
+        unsigned *kind;  /* by block: blocks of one kind are alike to all terms but for what they share */
         unsigned n_kinds;
         double *common;           /* n_kinds x n_kinds: CPUs that any two have in common; negative: it depends */
         double *crowd;            /* n_kinds x n_kinds: sum over nodes of the shares of both, per CPU of the node */
@@ -91,8 +91,8 @@ typedef struct Placement {
         double *busy;             /* by device: foreign tasks on it */
         uint32_t *of_block_first; /* n_blocks + 1, into of_block: */
         uint32_t *of_block;       /* candidates by block */
-        double *traffic;   /* n_ranks x n_ranks, bytes/s both ways; NULL none */
-        double *link_time; /* n_devices x n_devices: seconds per byte */
+        double *traffic;          /* n_ranks x n_ranks, bytes/s both ways; NULL none */
+        double *link_time;        /* n_devices x n_devices: seconds per byte */
         Bitset housekeeping;
         bool shares_cpus; /* there are fewer CPUs than the ranks need: sets overlap */
         double scale;     /* model units per unit of cost */

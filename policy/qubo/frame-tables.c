@@ -74,7 +74,8 @@ static int list_unusual(Frame *f) {
         for (uint32_t a = 0; a < f->n_items; a++) {
                 f->unusual_first[a] = n;
                 for (uint32_t b = 0; b < f->n_items; b++) {
-                        uint32_t t = frame_table(f, a, b), usual = f->usual[(size_t) f->kind[a] * f->n_kinds + f->kind[b]];
+                        uint32_t t = frame_table(f, a, b),
+                                 usual = f->usual[(size_t) f->kind[a] * f->n_kinds + f->kind[b]];
 
                         if (a == b || t == usual)
                                 continue;
@@ -244,8 +245,8 @@ static int relate(Sight *s, uint32_t a) {
         mark_neighbours(s, a);
         for (uint32_t b = 0; b < f->n_items; b++) {
                 uint32_t t = b == a ? 0 : frame_table(f, a, b);
-                bool is_kin = t > 0 && (s->patterns[t - 1].is_kin ||
-                                        class_root(s->class, a) == class_root(s->class, b));
+                bool is_kin = t > 0 &&
+                              (s->patterns[t - 1].is_kin || class_root(s->class, a) == class_root(s->class, b));
 
                 if (b == a || !is_group(f, b))
                         continue;
@@ -302,7 +303,12 @@ int frame_tables_kin(Frame *f, Limit *l) {
         _cleanup_free_ uint32_t *class = calloc(n, sizeof(*class)), *mark = calloc(n, sizeof(*mark));
         _cleanup_free_ bool *has_rows = calloc(n, sizeof(*has_rows));
         Sight s = {
-                .f = f, .patterns = patterns, .sum = sum, .class = class, .has_rows = has_rows, .mark = mark,
+                .f = f,
+                .patterns = patterns,
+                .sum = sum,
+                .class = class,
+                .has_rows = has_rows,
+                .mark = mark,
         };
 
         f->kin = calloc(1, sizeof(*f->kin));

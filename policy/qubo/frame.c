@@ -141,7 +141,6 @@ static bool is_group(const Frame *f, uint32_t item) {
         return !f->optional[item] && f->size[item] >= 2;
 }
 
-
 /* One row's couplings to item b, from entry k on: adds them to rel, remembers the seat; returns the entry behind. */
 static size_t relation_add(Frame *f, Relation *rel, uint32_t u, size_t k) {
         const Qubo *q = f->q;

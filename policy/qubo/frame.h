@@ -31,15 +31,15 @@ typedef struct Frame {
         const Qubo *q;
         uint32_t n_items;
         uint32_t *first, *size, *item_of;
-        bool *optional;    /* an ungrouped variable */
-        int32_t *dense;    /* n rows of stride entries, or NULL: look couplings up in the rows */
-        uint32_t *segment; /* n x (n_items + 1), or NULL: where in its row the entries of each item begin */
-        size_t stride;     /* n, rounded up to FRAME_LANES */
-        uint32_t row_mean; /* entries of a row, for the count of work */
-        bool narrow;       /* every field fits into int32 */
-        size_t *kin_first; /* n_items + 1 */
-        uint32_t *kin;     /* groups that contend for the same thing: candidates for an exchange */
-        uint16_t *seat;    /* n x n_items, or NULL: which choice of a kin item stands for the same thing */
+        bool *optional;        /* an ungrouped variable */
+        int32_t *dense;        /* n rows of stride entries, or NULL: look couplings up in the rows */
+        uint32_t *segment;     /* n x (n_items + 1), or NULL: where in its row the entries of each item begin */
+        size_t stride;         /* n, rounded up to FRAME_LANES */
+        uint32_t row_mean;     /* entries of a row, for the count of work */
+        bool narrow;           /* every field fits into int32 */
+        size_t *kin_first;     /* n_items + 1 */
+        uint32_t *kin;         /* groups that contend for the same thing: candidates for an exchange */
+        uint16_t *seat;        /* n x n_items, or NULL: which choice of a kin item stands for the same thing */
         uint16_t **table_seat; /* by table and row: the seat; with tables this is instead of seat */
         uint32_t n_kinds;      /* with tables: of groups, by the model's hint and size */
         uint32_t *kind;        /* by item */

@@ -35,11 +35,12 @@ typedef struct Qubo {
         uint32_t n_groups;
         uint32_t *group_first; /* n_groups + 1 entries would not do: groups may leave gaps, so first and size */
         uint32_t *group_size;
-        uint32_t *group_of; /* n entries: group or QUBO_NO_GROUP */
+        uint32_t *group_of;   /* n entries: group or QUBO_NO_GROUP */
         uint32_t *group_kind; /* of groups that are alike: their tables are mostly the same; a hint only */
         uint32_t n_tables;
         QuboTable *tables;
-        uint32_t *table_of; /* n_groups x n_groups: 1 + the table with the first's choices as rows; 0: none. NULL: no tables */
+        uint32_t *
+                table_of; /* n_groups x n_groups: 1 + the table with the first's choices as rows; 0: none. NULL: no tables */
 } Qubo;
 
 typedef struct QuboBuilder QuboBuilder;
@@ -51,7 +52,7 @@ int qubo_add_offset(QuboBuilder *b, int64_t w);
 int qubo_add_linear(QuboBuilder *b, uint32_t i, int64_t w);
 int qubo_add_quadratic(QuboBuilder *b, uint32_t i, uint32_t j, int64_t w); /* i == j adds to linear; sums up */
 int qubo_add_group(QuboBuilder *b, uint32_t first, uint32_t size);         /* -EINVAL: overlaps, empty or outside */
-int qubo_set_kind(QuboBuilder *b, uint32_t group, uint32_t kind); /* 0 unless set */
+int qubo_set_kind(QuboBuilder *b, uint32_t group, uint32_t kind);          /* 0 unless set */
 /* Takes w (rows x cols, from malloc) in any case. -EFBIG: more cells than QUBO_CELLS_MAX. */
 int qubo_add_table(QuboBuilder *b, uint32_t rows, uint32_t cols, int32_t *w, uint32_t *ret);
 /* The couplings of two different groups; -EINVAL: a size does not fit, or they are joined already. */
@@ -73,7 +74,8 @@ static inline const int32_t *qubo_table_row(const Qubo *q, uint32_t v, uint32_t 
 
 /* field += sign * couplings of v. */
 void qubo_add_couplings(const Qubo *q, uint32_t v, int32_t sign, int64_t *field);
-size_t qubo_couplings(const Qubo *q); /* entries that rows alone would have, both directions, zeros in tables included */
+size_t qubo_couplings(
+        const Qubo *q); /* entries that rows alone would have, both directions, zeros in tables included */
 /* The same model in rows alone. */
 int qubo_expand(const Qubo *q, Qubo **ret);
 

@@ -190,7 +190,9 @@ static bool sweep(Anneal *n, double t) {
                         if (f->partner[a] != ITEM_NOTHING)
                                 offer_joint_move(n, a, t);
                 }
-                if (limit_work(n->limit, 8 + f->row_mean + f->size[a] + 4 * MIN(f->kin_first[a + 1] - f->kin_first[a], (size_t) 2 * EXCHANGES_MAX)))
+                if (limit_work(n->limit,
+                               8 + f->row_mean + f->size[a] +
+                                       4 * MIN(f->kin_first[a + 1] - f->kin_first[a], (size_t) 2 * EXCHANGES_MAX)))
                         return false;
         }
         n->sweeps++;

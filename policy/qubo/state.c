@@ -268,8 +268,7 @@ static void replace(State *s, uint32_t from, uint32_t to) {
         a = f->dense + from * f->stride;
         b = f->dense + to * f->stride;
         if (!s->field32) {
-                for (uint32_t i = 0; i < f->q->n; i++)
-                        s->field64[i] += (int64_t) b[i] - a[i];
+                add_difference(s->field64, a, b, f->q->n);
                 return;
         }
         for (size_t i = 0; i < f->stride; i += FRAME_LANES)

@@ -54,7 +54,8 @@ static inline int model_random(Rng *r, const RandomShape *s, Qubo **ret) {
  * written out. Group kinds are a hint that is wrong at times. */
 static inline int model_tables(Rng *r, int32_t range, Qubo **ret, Qubo **ret_rows) {
         _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL, *rows = NULL;
-        uint32_t n_groups = 2 + rng_below(r, 3), n_tables = 1 + rng_below(r, 3), n, table[3], size = 2 + rng_below(r, 2);
+        uint32_t n_groups = 2 + rng_below(r, 3), n_tables = 1 + rng_below(r, 3), n, table[3],
+                 size = 2 + rng_below(r, 2);
         int32_t *cells[3];
         const RandomShape any = { .range = range };
         int e;

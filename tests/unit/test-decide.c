@@ -540,7 +540,8 @@ static void staying_tells_what_the_other_plan_costs(void **state) {
         assert_false(p->changed);
         assert_message(p, "All stays where it is, at a cost of ");
         for (char **m = p->messages; *m; m++)
-                if (sscanf(*m, "All stays where it is, at a cost of %lf: the best other plan costs %lf", &now, &then) == 2)
+                if (sscanf(*m, "All stays where it is, at a cost of %lf: the best other plan costs %lf", &now, &then) ==
+                    2)
                         break;
         assert_true(fabs(now - p->energy.total) < 1e-3);
         assert_true(then < now);
@@ -597,7 +598,8 @@ static void five_hundred_get_a_cpu_each(void **state) {
 static void sharing_keeps_promises(void **state) {
         static const Shape eight = { .packages = 1, .nodes = 2, .cores = 4, .smt = 1 };
         _cleanup_(snapshot_freep) Snapshot *s = crowded(&eight, 20);
-        _cleanup_(job_freep) Job *j = fixture_job("task", 20, 0, NULL, 0), *three = fixture_job("three", 12, 3, NULL, 0);
+        _cleanup_(job_freep) Job *j = fixture_job("task", 20, 0, NULL, 0),
+                                 *three = fixture_job("three", 12, 3, NULL, 0);
         _cleanup_(plan_freep) Plan *p = NULL, *q = NULL;
 
         s->tasks[3].cpu_use = 3.4;
@@ -624,7 +626,9 @@ static void small_machines_get_their_optimum(void **state) {
         unsigned seed = 3;
 
         for (unsigned round = 0; round < 40; round++) {
-                Shape shape = { .packages = 1 + rand_r(&seed) % 2, .nodes = 2, .cores = 2 + rand_r(&seed) % 6, .smt = 1 };
+                Shape shape = {
+                        .packages = 1 + rand_r(&seed) % 2, .nodes = 2, .cores = 2 + rand_r(&seed) % 6, .smt = 1
+                };
                 _cleanup_(snapshot_freep) Snapshot *s = fixture_snapshot(&shape);
                 unsigned n = 2 + rand_r(&seed) % 4;
                 _cleanup_(job_freep) Job *j = fixture_job("job", n, 0, round % 2 ? "ascend" : NULL, round % 2);
