@@ -262,3 +262,16 @@ EXTRA_DIST += tests/bats/service.bats tests/vm/service.bats
 # A rank's CPUs, split between its threads
 TESTS += tests/bats/roles.bats
 EXTRA_DIST += tests/bats/roles.bats
+
+# Complaints from real hosts; random sequences against a running daemon: make random N=200 SEED=1
+TESTS += tests/bats/complaints.bats tests/bats/random.bats
+EXTRA_DIST += tests/bats/complaints.bats tests/bats/random.bats
+noinst_PROGRAMS += tests/helpers/sequences
+tests_helpers_sequences_SOURCES = tests/helpers/sequences.c tests/helpers/sequences-world.c tests/helpers/sequences-check.c \
+	tests/helpers/sequences.h
+tests_helpers_sequences_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(SYSTEMD_LIBS) $(JANSSON_LIBS) -lpthread
+N = 200
+SEED = 1
+random: all
+	$(AM_TESTS_ENVIRONMENT) QSCHED_RANDOM='$(N)' QSCHED_SEED='$(SEED)' '$(BATS)' --filter 'as many' $(srcdir)/tests/bats/random.bats
+.PHONY: random

@@ -214,6 +214,28 @@ static void sequence(Fixture *f, unsigned seed) {
                 usleep(10000);
 }
 
+/* Found by a sequence: a thread that has, before anything is placed, the very mask that its rank is to get was taken for
+ * one that inherited it, and got its process's old mask back. */
+static void test_equal_by_chance(void **state) {
+        Fixture *f = *state;
+        Puppet p = puppet_start();
+        _cleanup_free_ char *main_mask = NULL, *other_mask = NULL;
+        pid_t tid;
+
+        puppet_thread(&p);
+        tid = newest_thread(p.process.pid);
+        set_mask(tid, cpu_a);
+        usleep(50000); /* threads' ages are told in ticks of 10 ms */
+        assert_int_equal(apply(f, p.process, cpu_a), 0);
+        assert_masks(p.process.pid, cpu_a);
+        assert_int_equal(revert(f), 0);
+        main_mask = mask_of(p.process.pid);
+        other_mask = mask_of(tid);
+        assert_string_equal(main_mask, cpu_all);
+        assert_string_equal(other_mask, cpu_a);
+        puppet_end(&p);
+}
+
 static void test_sequences(void **state) {
         const char *rounds = getenv("QSCHED_ROUNDS");
         unsigned n = rounds ? (unsigned) atoi(rounds) : 16;
@@ -224,6 +246,7 @@ static void test_sequences(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_equal_by_chance, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_sequences, setup, teardown),
         };
 
