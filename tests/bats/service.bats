@@ -4,7 +4,7 @@
 # The unit as systemd reads it, without booting anything, and what keeps a service from starting: broken state files.
 # How systemd ends and starts it is tests/vm/service.bats' business.
 
-# shellcheck disable=SC2030,SC2031,SC2016 # bats: each test has its pids; eval expands later
+# shellcheck disable=SC2154,SC2030,SC2031,SC2016,SC2013,SC2046 # helpers set variables; each test has its pids; eval expands later; words
 bats_require_minimum_version 1.5.0
 load helpers
 

@@ -5,7 +5,7 @@
 # doctor. What is asserted is what systemd (systemctl show, the journal) and the kernel (masks) say.
 # vm: hierarchies=unified,legacy timeout=900
 
-# shellcheck disable=SC2016,SC2030,SC2031 # eval expands later; each test has its workers
+# shellcheck disable=SC2016,SC2030,SC2031,SC2154 # eval expands later; each test has its workers
 load helpers
 bats_require_minimum_version 1.5.0
 
