@@ -183,9 +183,9 @@ static void show_move(const json_t *move) {
         if (asprintf(&text, "Memory: %s %s of %s on node %s%s, longest stall %.0f ms%s%s%s%s", jstr(move, "task"),
                      text_format_bytes(a, sizeof(a), (uint64_t) there),
                      text_format_bytes(b, sizeof(b), (uint64_t) fmax(all, there)), jstr(move, "nodes"),
-                     runs ? " so far" : "", jnum(move, "stall_max_us") / 1000, runs || ended_well ? "" : "; stopped: ",
-                     runs || ended_well ? "" : jstr(move, "why"), *jstr(move, "advice") ? "; " : "",
-                     jstr(move, "advice")) < 0)
+                     runs ? " so far" : "", jnum(move, "stall_max_us") / 1000,
+                     runs || ended_well ? "" : "; stopped: ", runs || ended_well ? "" : jstr(move, "why"),
+                     *jstr(move, "advice") ? "; " : "", jstr(move, "advice")) < 0)
                 text = NULL;
         if (text)
                 out_wrapped("     ", "       ", runs || ended_well ? INK_NONE : INK_WARN, text);
@@ -211,8 +211,8 @@ static void show_walls(const json_t *walls) {
                 bool set = streq(jstr(w, "state"), "set");
                 _cleanup_free_ char *text = NULL;
 
-                if (asprintf(&text, "Memory wall: %s %s%s", jstr(w, "task"), set ? "on node " : "has none: ",
-                             set ? jstr(w, "nodes") : jstr(w, "why")) < 0)
+                if (asprintf(&text, "Memory wall: %s %s%s", jstr(w, "task"),
+                             set ? "on node " : "has none: ", set ? jstr(w, "nodes") : jstr(w, "why")) < 0)
                         return;
                 out_wrapped("     ", "       ", set ? INK_NONE : INK_WARN, text);
         }

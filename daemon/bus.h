@@ -28,7 +28,8 @@
  *     "done":"left|reasserted|given-up|yielded"}], of groups "path":s for tid, of interrupts "irq":n,"device":s for both
  *   "interrupts":[{"irq":n,"name":s,"device":s,"pci":s,"job":s,"state":"ok|pending|drift|fixed|failed","wanted":cpus,
  *     "affinity":cpus,"effective":cpus, "spilled":true, "error":s, "author":s}],"moves":{"enabled":b,"waiting":n,"running":move|null,
- *     "last":[move]},"warnings":[sentences]}
+ *     "last":[move]},"walls":[{"job":s,"task":s|null,"pid":n,"nodes":s|null,"state":"set|refused|relaxed","why":s|null}],
+ *   "warnings":[sentences]}
  *   move: {"job":s,"task":s,"pid":n,"nodes":s,"stop":"running|done|…" or in Explain "waiting","why":s|null,"sentence":s,
  *     "advice":s,"found":{"0":bytes},"bytes_moved":n,"stall_max_us":n,"pages":{"seen","moved",…},…}, move_report_to_json()
  * Plan tasks of Apply, Run, GetStatus and Explain that are placed, with ThreadRoles=yes: "roles":[{"role":s,"cpus":cpus,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two requests to systemd on the system bus: a transient scope around a running process, and new AllowedCPUs for it. A
- * connection per request: they are rare, and a bus that was restarted meanwhile is then no special case. The call waits
- * for systemd's job, at most START_USEC, since the CPUs are in force only after it.
+ * Two requests to systemd on the system bus: a transient scope around a running process, and other AllowedCPUs or
+ * AllowedMemoryNodes for it. A connection per request: they are rare, and a bus that was restarted meanwhile is then no
+ * special case. The call waits for systemd's job, at most START_USEC, since the CPUs are in force only after it.
  */
 #include <errno.h>
 #include <systemd/sd-bus.h>
@@ -64,7 +64,7 @@ static int wait_job(sd_bus *bus, Wait *w) {
 }
 
 /* CPU i is bit i % 8 of byte i / 8. */
-static int append_cpus(sd_bus_message *m, const Bitset *cpus) {
+static int append_set(sd_bus_message *m, const char *property, const Bitset *cpus) {
         _cleanup_free_ uint8_t *bytes = calloc(BITSET_MAX / 8 + 1, 1);
         size_t n = 0;
         int r;
@@ -77,7 +77,7 @@ static int append_cpus(sd_bus_message *m, const Bitset *cpus) {
         }
         r = sd_bus_message_open_container(m, 'r', "sv");
         if (r >= 0)
-                r = sd_bus_message_append(m, "s", "AllowedCPUs");
+                r = sd_bus_message_append(m, "s", property);
         if (r >= 0)
                 r = sd_bus_message_open_container(m, 'v', "ay");
         if (r >= 0)
@@ -97,7 +97,7 @@ static int fill_start(sd_bus_message *m, const char *unit, pid_t pid, const char
                                           "qsched.slice", "PIDs", "au", 1, (uint32_t) pid, "CollectMode", "s",
                                           "inactive-or-failed");
         if (r >= 0 && cpus)
-                r = append_cpus(m, cpus);
+                r = append_set(m, "AllowedCPUs", cpus);
         if (r >= 0)
                 r = sd_bus_message_close_container(m);
         return r < 0 ? r : sd_bus_message_append(m, "a(sa(sv))", 0);
@@ -143,7 +143,7 @@ int scope_start(const char *unit, pid_t pid, const char *description, const Bits
         return 0;
 }
 
-static int call_set(sd_bus *bus, const char *unit, const Bitset *cpus, sd_bus_error *error) {
+static int call_set(sd_bus *bus, const char *unit, const char *property, const Bitset *set, sd_bus_error *error) {
         __attribute__((cleanup(sd_bus_message_unrefp))) sd_bus_message *m = NULL;
         int r = sd_bus_message_new_method_call(bus, &m, SYSTEMD, "SetUnitProperties");
 
@@ -152,21 +152,29 @@ static int call_set(sd_bus *bus, const char *unit, const Bitset *cpus, sd_bus_er
         if (r >= 0)
                 r = sd_bus_message_open_container(m, 'a', "(sv)");
         if (r >= 0)
-                r = append_cpus(m, cpus);
+                r = append_set(m, property, set);
         if (r >= 0)
                 r = sd_bus_message_close_container(m);
         return r < 0 ? r : sd_bus_call(bus, m, START_USEC, error, NULL);
 }
 
-int scope_set_cpus(const char *unit, const Bitset *cpus, char **ret_message) {
+static int scope_set(const char *unit, const char *property, const Bitset *set, char **ret_message) {
         __attribute__((cleanup(sd_bus_flush_close_unrefp))) sd_bus *bus = NULL;
         __attribute__((cleanup(sd_bus_error_free))) sd_bus_error error = SD_BUS_ERROR_NULL;
         int r = sd_bus_open_system(&bus);
 
         if (r >= 0)
-                r = call_set(bus, unit, cpus, &error);
+                r = call_set(bus, unit, property, set, &error);
         if (r < 0)
-                return text_fail(r, ret_message, "systemd does not change the CPUs of %s: %s", unit,
+                return text_fail(r, ret_message, "systemd does not change %s of %s: %s", property, unit,
                                  error.message ? error.message : strerror(-r));
         return 0;
+}
+
+int scope_set_cpus(const char *unit, const Bitset *cpus, char **ret_message) {
+        return scope_set(unit, "AllowedCPUs", cpus, ret_message);
+}
+
+int scope_set_mems(const char *unit, const Bitset *nodes, char **ret_message) {
+        return scope_set(unit, "AllowedMemoryNodes", nodes, ret_message);
 }

@@ -23,7 +23,7 @@
 #define LOST_SECONDS 60
 
 /* The mount that a journal entry's controller stands for; NULL: not mounted any more. */
-static const char *mount_of(const Enforcer *e, const char *controller) {
+const char *group_mount(const Enforcer *e, const char *controller) {
         const Cgroups *c = e->cgroups;
 
         return streq(controller, "cpuset") ? c->cpuset : streq(controller, "systemd") ? c->systemd : c->unified;
@@ -339,20 +339,20 @@ int group_enter(Enforcer *e, Transaction *t, const char *job, Process p, const B
 }
 
 /* The group of a process: NULL: it has none of ours, or one without CPUs of its own. */
-static const UndoEntry *cpus_entry(const Enforcer *e, Process p) {
+const UndoEntry *group_of_cpuset(const Enforcer *e, Process p) {
         const UndoEntry *entry = undo_find_cgroup(e->undo, p, "cpuset");
 
         return entry ? entry : e->cgroups->unified_cpuset ? undo_find_cgroup(e->undo, p, "unified") : NULL;
 }
 
 /* A scope on the unified hierarchy is systemd's to write. */
-static bool is_unit(const UndoEntry *entry) {
+bool group_is_unit(const UndoEntry *entry) {
         return streq(entry->controller, "unified") && sd_booted() > 0;
 }
 
 /* Empty: none were set (unified). -ENOENT: not mounted any more, or gone. */
 static int cpus_read(const Enforcer *e, const UndoEntry *entry, char **ret_path, Bitset *ret) {
-        const char *mount = mount_of(e, entry->controller);
+        const char *mount = group_mount(e, entry->controller);
         _cleanup_free_ char *dir = mount ? path_join(mount, entry->new_path + 1) : NULL;
         _cleanup_free_ char *path = dir ? path_join(dir, "cpuset.cpus") : NULL, *is = NULL;
         int r = !mount ? -ENOENT : !path ? -ENOMEM : read_line_at(AT_FDCWD, path, &is);
@@ -370,7 +370,7 @@ static int cpus_write(const UndoEntry *entry, const char *path, const Bitset *cp
         _cleanup_free_ char *text = NULL, *message = NULL, *dir = NULL;
         int r;
 
-        if (is_unit(entry)) {
+        if (group_is_unit(entry)) {
                 r = scope_set_cpus(strrchr(entry->new_path, '/') + 1, cpus, &message);
                 return r >= 0 ? 1 : strv_extendf(&o->messages, "%s", message ? message : strerror(-r));
         }
@@ -384,7 +384,7 @@ static int cpus_write(const UndoEntry *entry, const char *path, const Bitset *cp
 int group_set_cpus(Enforcer *e, Transaction *t, Process p, const Bitset *cpus, Outcome *o) {
         _cleanup_(bitset_done) Bitset now = BITSET_EMPTY;
         _cleanup_free_ char *path = NULL;
-        const UndoEntry *entry = cpus_entry(e, p);
+        const UndoEntry *entry = group_of_cpuset(e, p);
         bool noted;
         int r;
 
@@ -394,14 +394,14 @@ int group_set_cpus(Enforcer *e, Transaction *t, Process p, const Bitset *cpus, O
         r = drift_group(e, entry, p, path, &now, cpus, o);
         if (r <= 0)
                 return r;
-        entry = cpus_entry(e, p); /* entries may have moved */
+        entry = group_of_cpuset(e, p); /* entries may have moved */
         noted = undo_find_cpus(e->undo, entry->new_path);
         r = transaction_begin(t);
         if (r >= 0)
                 r = undo_note_cpus(e->undo, t->id, entry->job, p, entry->controller, entry->new_path, &now, cpus);
         if (r < 0)
                 return r;
-        entry = cpus_entry(e, p); /* entries may have moved */
+        entry = group_of_cpuset(e, p); /* entries may have moved */
         r = cpus_write(entry, path, cpus, o);
         if (r == 0 && !noted)
                 (void) undo_forget(e->undo, undo_find_cpus(e->undo, entry->new_path));
@@ -428,7 +428,7 @@ int group_put_back_cpus(Enforcer *e, const UndoEntry *entry, Outcome *o) {
 }
 
 static int members(const Enforcer *e, const UndoEntry *entry, char **ret) {
-        const char *mount = mount_of(e, entry->controller);
+        const char *mount = group_mount(e, entry->controller);
         _cleanup_free_ char *dir = mount ? path_join(mount, entry->new_path + 1) : NULL;
         _cleanup_free_ char *path = dir ? path_join(dir, "cgroup.procs") : NULL;
 
@@ -469,7 +469,7 @@ static int put_back_members(const Enforcer *e, const UndoEntry *entry, const cha
 }
 
 int group_put_back(Enforcer *e, const UndoEntry *entry, Outcome *o) {
-        const char *mount = mount_of(e, entry->controller);
+        const char *mount = group_mount(e, entry->controller);
         _cleanup_free_ char *dir = mount ? path_join(mount, entry->old_path + 1) : NULL;
         int r = 1;
 

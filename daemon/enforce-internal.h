@@ -40,6 +40,8 @@ struct Enforcer {
         Process yielded; /* by the rank that is being applied, or the last one that was */
         struct CpusetSeen *cpusets; /* processes, and where they were */
         size_t n_cpusets, cpusets_allocated;
+        int notify;      /* inotify, on cpusets of these and on CPUs; -1: none */
+        int cpu_watches; /* the highest watch of a CPU */
         Bitset slice, slice_lost; /* CPUs of our slice on the legacy hierarchy, and those it lost when they went offline */
 };
 
@@ -85,7 +87,8 @@ typedef struct Allowed { /* what the cgroup of a process allows, online CPUs onl
         Bitset cpus;
         char *group;
         uint64_t cpuset; /* inode of the directory that says so; 0: there is none */
-        bool replaced;   /* … and it was another one at the last look */
+        char *directory;
+        bool replaced; /* … and it was another one at the last look, or was written since */
 } Allowed;
 
 int allowed_read(const Enforcer *e, pid_t pid, Allowed *ret);
@@ -94,7 +97,9 @@ int online_read(Enforcer *e);
 
 /* enforce-cpuset.c */
 typedef struct CpusetSeen CpusetSeen;
-bool cpuset_replaced(Enforcer *e, Process p, uint64_t cpuset); /* since it was asked last; notes it */
+void cpusets_watch(Enforcer *e); /* from here on */
+/* Since it was asked last, by another one, or its CPUs by others; notes it. */
+bool cpuset_replaced(Enforcer *e, Process p, uint64_t cpuset, const char *directory);
 void cpusets_forget(Enforcer *e);
 int slice_restore(Enforcer *e); /* CPUs that are online again; -ENOMEM */
 

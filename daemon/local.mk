@@ -18,7 +18,7 @@ libreaders_la_LIBADD = $(HWLOC_LIBS)
 libdaemon_la_SOURCES = daemon/config.c daemon/config.h daemon/collect.c daemon/collect.h daemon/enforce.c daemon/enforce-bus.c daemon/enforce-cpuset.c daemon/enforce-group.c daemon/enforce-group-file.c daemon/enforce-outcome.c daemon/enforce-revert.c daemon/enforce-roles.c \
 	daemon/enforce-util.c daemon/enforce-drift.c daemon/enforce-drift.h daemon/manager-drift.c daemon/enforce-internal.h daemon/enforce.h \
 	daemon/move-pages.c daemon/move-walk.c daemon/move-limits.c daemon/move-report.c daemon/move-pages-internal.h daemon/move-pages.h \
-	daemon/move-queue.c daemon/move-queue.h daemon/manager-move.c \
+	daemon/move-queue.c daemon/move-queue.h daemon/manager-move.c daemon/manager-wall.c daemon/enforce-wall.c \
 	daemon/undo.c daemon/undo-replay.c daemon/undo-lines.c daemon/undo-internal.h daemon/undo.h \
 	daemon/manager.c daemon/manager.h daemon/manager-internal.h daemon/manager-apply.c daemon/manager-machine.c daemon/manager-enact.c daemon/manager-change.c daemon/manager-log.c daemon/manager-scope.c daemon/manager-run.c daemon/manager-show.c \
 	daemon/jobs.c daemon/jobs.h daemon/worker.c daemon/worker.h daemon/authority.c daemon/authority.h \

@@ -79,6 +79,8 @@ int manager_enforce(Manager *m, const char *why) {
         if (r >= 0)
                 manager_move_late(m, &outcome);
         if (r >= 0)
+                manager_walls(m);
+        if (r >= 0)
                 r = outcome.n_written > 0;
         outcome_done(&outcome);
         return r;

@@ -259,6 +259,8 @@ static int enact(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_mess
                                             "Not every process that is named no more could be put back: %s",
                                             strerror(-k));
         }
+        if (r >= 0)
+                manager_walls_order(m, q, s->plan, &outcome);
         if (r >= 0 && q->scope == SCOPE_AUTHORISED)
                 manager_place_irqs(m, s->plan, s->snapshot, &outcome);
         if (q->kind != REQUEST_TICK || outcome.n_written > 0)
@@ -268,6 +270,7 @@ static int enact(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_mess
                 (void) manager_take_outcome(m, &outcome);
                 manager_move_order(m, q, s->plan, &outcome);
                 r = settle(m, q, s, &outcome, group, ret);
+                manager_walls(m);
         }
         outcome_done(&outcome);
         return r;

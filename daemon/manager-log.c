@@ -33,7 +33,19 @@ static bool written(const Change *c) {
         return c->result == CHANGE_DONE || c->result == CHANGE_NARROWED; /* sentences and tell_drift() say the others */
 }
 
+static bool is_wall(const char *path) {
+        static const char file[] = "/cpuset.mems";
+        size_t n = strlen(path);
+
+        return n >= sizeof(file) - 1 && streq(path + n - (sizeof(file) - 1), file);
+}
+
 static void log_path(const Change *c, const char *old, const char *wanted, const char *why) {
+        if (is_wall(c->path)) {
+                log_info("Job %s: pid %d: memory nodes of its group %s: %s -> %s (%s)", strempty(c->job),
+                         (int) c->process.pid, c->path, *old ? old : "all", *wanted ? wanted : "all", why);
+                return;
+        }
         if (old[0])
                 log_info("Job %s: pid %d: CPUs of its group %s: %s -> %s (%s)", strempty(c->job), (int) c->process.pid,
                          c->path, old, wanted, why);

@@ -155,7 +155,8 @@ typedef struct Adding {
 } Adding;
 
 static bool is_meant(const Adding *a, Process p) {
-        const Verdict *v = bsearch(&(Verdict){ .pid = p.pid }, a->verdicts.list, a->verdicts.n, sizeof(Verdict), verdict_cmp);
+        const Verdict *v = bsearch(&(Verdict){ .pid = p.pid }, a->verdicts.list, a->verdicts.n, sizeof(Verdict),
+                                   verdict_cmp);
 
         return v ? v->written || (a->order && !v->left) : a->order;
 }

@@ -113,13 +113,14 @@ int manager_status(Manager *m, json_t **ret) {
         else if (plan)
                 manager_show_roles(m, m->plan, plan);
         root = json_pack(
-                "{s:s,s:I,s:s,s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:o,s:o}", "version", PACKAGE_VERSION, "pid",
-                (json_int_t) getpid(), "state", worker_busy(m->worker) ? "solving" : "idle", "cgroup",
+                "{s:s,s:I,s:s,s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:o,s:o,s:o}", "version", PACKAGE_VERSION,
+                "pid", (json_int_t) getpid(), "state", worker_busy(m->worker) ? "solving" : "idle", "cgroup",
                 cgroup_mode_names[collector_cgroups(m->collector)->mode], "interval_us",
                 (json_int_t) m->config->interval_usec, "machine", show_machine(m, collector_topology(m->collector)),
                 "devices", devices, "tasks", tasks, "jobs", jobs, "plan", plan ? plan : json_null(), "last_change",
                 (json_int_t) m->last_change, "ticks", (json_int_t) m->ticks, "queued", (json_int_t) m->n_queued,
-                "drift", show_drift(m), "interrupts", show_irqs(m), "moves", manager_show_moves(m), "warnings", show_warnings(m));
+                "drift", show_drift(m), "interrupts", show_irqs(m), "moves", manager_show_moves(m), "walls",
+                manager_show_walls(m), "warnings", show_warnings(m));
         if (!root)
                 return -ENOMEM;
         *ret = root;

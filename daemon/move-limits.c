@@ -30,18 +30,13 @@ static bool line_number(const char *text, const char *name, uint64_t *ret) {
         return false;
 }
 
-typedef struct NodeRoom {
-        bool exists;
-        uint64_t total, free; /* bytes */
-} NodeRoom;
-
-static int node_room(const MovePages *m, unsigned os, NodeRoom *ret) {
+int node_room(const char *root, unsigned os, NodeRoom *ret) {
         _cleanup_free_ char *path = NULL, *text = NULL;
         uint64_t total, available, cache = 0, dirty = 0, writeback = 0;
         int r;
 
         *ret = (NodeRoom){};
-        if (asprintf(&path, "%s/sys/devices/system/node/node%u/meminfo", m->root, os) < 0)
+        if (asprintf(&path, "%s/sys/devices/system/node/node%u/meminfo", root, os) < 0)
                 return -ENOMEM;
         r = read_file_at(AT_FDCWD, path, 64U << 10, &text, NULL);
         if (r < 0)
@@ -82,9 +77,10 @@ static int deny_nodes(MovePages *m, const Bitset *allowed, unsigned n_full) {
         if (r < 0)
                 return r;
         if (n_full > 0)
-                return move_finish(m, MOVE_NODE_FULL, 0,
-                                   "node %s has no room: %.0f %% of a node's memory stay free (MemFree and Inactive(file) in its meminfo)",
-                                   wanted, m->params.reserve * 100);
+                return move_finish(
+                        m, MOVE_NODE_FULL, 0,
+                        "node %s has no room: %.0f %% of a node's memory stay free (MemFree and Inactive(file) in its meminfo)",
+                        wanted, m->params.reserve * 100);
         if (!bitset_isempty(allowed) && !bitset_intersects(allowed, &m->nodes))
                 return move_finish(m, MOVE_NODE_DENIED, 0, "node %s is not in the process's cpuset.mems, which is %s",
                                    wanted, has);
@@ -107,7 +103,7 @@ static int pick_node(MovePages *m, unsigned *ret_node, uint64_t *ret_pages) {
 
                 if (!bitset_isempty(&allowed) && !bitset_test(&allowed, (unsigned) os))
                         continue;
-                r = node_room(m, (unsigned) os, &room);
+                r = node_room(m->root, (unsigned) os, &room);
                 if (r < 0)
                         return r;
                 if (!room.exists || room.total == 0)

@@ -52,8 +52,8 @@ typedef struct MoveReport {
         int error;     /* MOVE_REFUSED: positive errno */
         uint64_t seen; /* pages asked about; each is counted once below */
         uint64_t moved, already, busy, shared, absent, failed;
-        uint64_t left;        /* found elsewhere, and not tried before the end */
-        uint64_t *found;      /* pages by os number of the node they were found on; n_found of them */
+        uint64_t left;   /* found elsewhere, and not tried before the end */
+        uint64_t *found; /* pages by os number of the node they were found on; n_found of them */
         unsigned n_found;
         uint64_t passed_over; /* bytes of mappings that were not looked at (huge page files, devices) */
         uint64_t page_size;
@@ -64,6 +64,13 @@ typedef struct MoveReport {
         bool pressure_known;                 /* false: the kernel has no PSI, nothing was watched */
         char *why;                           /* sentence; NULL while it runs */
 } MoveReport;
+
+typedef struct NodeRoom {
+        bool exists;
+        uint64_t total, free; /* bytes; free counts page cache that can go at once */
+} NodeRoom;
+
+int node_room(const char *root, unsigned os, NodeRoom *ret); /* no such node: exists is false */
 
 /* The kernel, replaced in tests. move: as move_pages(2) with MPOL_MF_MOVE (nodes NULL: query); >= 0 or negative errno. */
 typedef struct MoveOps {

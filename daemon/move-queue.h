@@ -47,6 +47,7 @@ int move_queue_step(MoveQueue *q, uint64_t *ret_rest_usec);
 void move_queue_drop(MoveQueue *q, bool (*drop)(const MoveItem *item, const void *what), const void *what);
 
 size_t move_queue_size(const MoveQueue *q);
-const MoveItem *move_queue_item(const MoveQueue *q, size_t i); /* ended ones in the order of their end, then the others */
+const MoveItem *move_queue_item(const MoveQueue *q,
+                                size_t i); /* ended ones in the order of their end, then the others */
 /* Of an item that runs or has ended; NULL: it waits. */
 const MoveReport *move_queue_report(const MoveQueue *q, const MoveItem *item);

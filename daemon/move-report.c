@@ -14,7 +14,8 @@ const char *move_stop_advice(MoveStop stop) {
                 [MOVE_PRESSURE] = "apply the job again once that is over, or raise Pressure= in [Memory]",
                 [MOVE_NODE_FULL] = "free memory there and apply the job again, or lower Reserve= in [Memory]",
                 [MOVE_NODE_DENIED] = "its pages stay where they are until whoever keeps its cpuset allows that node",
-                [MOVE_GROUP_FULL] = "raise the limit of that cgroup and apply the job again, or lower GroupReserve= in [Memory]",
+                [MOVE_GROUP_FULL] =
+                        "raise the limit of that cgroup and apply the job again, or lower GroupReserve= in [Memory]",
                 [MOVE_BUDGET] = "raise WalkBudget= in [Memory] and apply the job again",
         };
 

@@ -31,9 +31,10 @@ static int cpus_to_json(const UndoEntry *e, json_t **ret) {
                 r = bitset_format(&e->new, &new);
         if (r < 0)
                 return r;
-        *ret = json_pack("{s:s, s:I, s:s, s:i, s:I, s:s, s:s, s:s, s:s}", "t", "cpus", "id", (json_int_t) e->id, "job",
-                         strempty(e->job), "pid", e->process.pid, "start", (json_int_t) e->process.start_time,
-                         "controller", e->controller, "path", e->new_path, "old", old, "new", new);
+        *ret = json_pack("{s:s, s:I, s:s, s:i, s:I, s:s, s:s, s:s, s:s}", "t", e->type == UNDO_MEMS ? "mems" : "cpus",
+                         "id", (json_int_t) e->id, "job", strempty(e->job), "pid", e->process.pid, "start",
+                         (json_int_t) e->process.start_time, "controller", e->controller, "path", e->new_path, "old",
+                         old, "new", new);
         return *ret ? 0 : -EINVAL;
 }
 
@@ -65,7 +66,7 @@ int undo_entry_to_json(const UndoEntry *e, const Bitset *new, bool committed, js
 
         if (e->type == UNDO_AFFINITY)
                 r = affinity_to_json(e, new, &o);
-        else if (e->type == UNDO_CPUS)
+        else if (e->type == UNDO_CPUS || e->type == UNDO_MEMS)
                 r = cpus_to_json(e, &o);
         else if (e->type == UNDO_IRQ)
                 r = irq_to_json(e, new, &o);

@@ -146,6 +146,10 @@ const UndoEntry *undo_find_cpus(const Undo *u, const char *group) {
         return find_path(u, UNDO_CPUS, group);
 }
 
+const UndoEntry *undo_find_mems(const Undo *u, const char *group) {
+        return find_path(u, UNDO_MEMS, group);
+}
+
 const UndoEntry *undo_find_yield(const Undo *u, Process p) {
         return find_yield(u, p);
 }
@@ -278,7 +282,7 @@ static void entry_renew(UndoEntry *e, UndoEntry *from) {
                 take_set(&e->cpuset, &from->cpuset);
                 take_set(&e->pool, &from->pool);
         }
-        if (e->type == UNDO_CPUS)
+        if (e->type == UNDO_CPUS || e->type == UNDO_MEMS)
                 take_set(&e->new, &from->new);
         e->irq.banned |= from->irq.banned;
         if (e->type == UNDO_CGROUP) {
@@ -349,8 +353,8 @@ static int replay_cgroup(Undo *u, const json_t *o) {
         return replay_entry(u, &e, r < 0 ? NULL : find_cgroup(u, e.process, e.controller), r);
 }
 
-static int replay_cpus(Undo *u, const json_t *o) {
-        UndoEntry e = { .type = UNDO_CPUS };
+static int replay_group_set(Undo *u, const json_t *o, UndoType type) {
+        UndoEntry e = { .type = type };
         int r = member_common(u, o, &e);
 
         if (r >= 0)
@@ -363,9 +367,17 @@ static int replay_cpus(Undo *u, const json_t *o) {
                 r = member_cpus(o, "old", &e.old);
         if (r >= 0)
                 r = member_set(o, "new", &e.new);
-        if (r >= 0 && (e.new_path[0] != '/' || e.committed))
+        if (r >= 0 && (e.new_path[0] != '/' || (type == UNDO_CPUS && e.committed)))
                 r = -EBADMSG;
-        return replay_entry(u, &e, r < 0 ? NULL : find_path(u, UNDO_CPUS, e.new_path), r);
+        return replay_entry(u, &e, r < 0 ? NULL : find_path(u, type, e.new_path), r);
+}
+
+static int replay_cpus(Undo *u, const json_t *o) {
+        return replay_group_set(u, o, UNDO_CPUS);
+}
+
+static int replay_mems(Undo *u, const json_t *o) {
+        return replay_group_set(u, o, UNDO_MEMS);
 }
 
 static int replay_dir(Undo *u, const json_t *o) {
@@ -513,6 +525,7 @@ static int replay_undone(Undo *u, const json_t *o) {
         const char *path = json_string_value(json_object_get(o, "path"));
         const char *controller = json_string_value(json_object_get(o, "controller"));
         const char *group = json_string_value(json_object_get(o, "group"));
+        const char *wall = json_string_value(json_object_get(o, "wall"));
         UndoEntry *e = NULL;
         uint64_t start;
         Process p;
@@ -524,6 +537,8 @@ static int replay_undone(Undo *u, const json_t *o) {
                 e = find_path(u, UNDO_DIR, path);
         else if (group)
                 e = find_path(u, UNDO_CPUS, group);
+        else if (wall)
+                e = find_path(u, UNDO_MEMS, wall);
         else if (json_is_true(json_object_get(o, "yield")) && member_process(o, &p) >= 0)
                 e = find_yield(u, p);
         else if (controller && member_process(o, &p) >= 0)
@@ -565,6 +580,7 @@ static const struct {
         { "cpus", replay_cpus },   { "dir", replay_dir },           { "commit", replay_commit },
         { "abort", replay_abort }, { "revert", replay_revert },     { "undone", replay_undone },
         { "boot", replay_boot },   { "irq", replay_irq },           { "yield", replay_yield },
+        { "mems", replay_mems },
 };
 
 int undo_replay(Undo *u, const json_t *line) {

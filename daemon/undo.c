@@ -283,6 +283,19 @@ int undo_note_cpus(Undo *u, uint64_t id, const char *job, Process p, const char 
                                            .new = *new });
 }
 
+int undo_note_mems(Undo *u, const char *job, Process p, const char *controller, const char *group, const Bitset *old,
+                   const Bitset *new) {
+        return note_entry(u, &(UndoEntry){ .type = UNDO_MEMS,
+                                           .id = u->last_id,
+                                           .job = (char *) job,
+                                           .process = p,
+                                           .controller = (char *) controller,
+                                           .new_path = (char *) group,
+                                           .old = *old,
+                                           .new = *new,
+                                           .committed = true });
+}
+
 int undo_note_irq(Undo *u, uint64_t id, const char *job, const UndoIrq *irq, const Bitset *old, const Bitset *new) {
         return note_entry(
                 u,
@@ -391,6 +404,8 @@ int undo_forget(Undo *u, const UndoEntry *e) {
                 o = json_pack("{s:s, s:i, s:I}", "t", "undone", "tid", e->tid, "tid_start", (json_int_t) e->tid_start);
         else if (e->type == UNDO_CPUS)
                 o = json_pack("{s:s, s:s}", "t", "undone", "group", e->new_path);
+        else if (e->type == UNDO_MEMS)
+                o = json_pack("{s:s, s:s}", "t", "undone", "wall", e->new_path);
         else if (e->type == UNDO_CGROUP)
                 o = json_pack("{s:s, s:i, s:I, s:s}", "t", "undone", "pid", e->process.pid, "start",
                               (json_int_t) e->process.start_time, "controller", e->controller);

@@ -7,6 +7,8 @@
  *   {"t":"cgroup","id":7,"job":"train","pid":81,"start":123,"old":"/user.slice/x","new":"/qsched.slice/…","controller":"cpuset"}
  *   {"t":"cpus","id":7,"job":"train","pid":81,"start":123,"controller":"cpuset","path":"/qsched.slice/…","old":"0-3","new":"4-7"}
  *                             a group of ours got other CPUs; of use until the commit only, since a revert leaves the group
+ *   {"t":"mems","id":7,"job":"train","pid":81,"start":123,"controller":"cpuset","path":"/qsched.slice/…","old":"0-3","new":"3"}
+ *                             a group of ours got a wall; old is empty where its group had none of its own. It stands at once
  *   {"t":"dir","id":7,"job":"train","path":"/sys/fs/cgroup/cpuset/qsched.slice/…"}   a directory of ours
  *   {"t":"dir","id":7,"job":"train","path":"/sys/fs/cgroup","controller":"cpuset"}   we had it hand that controller down
  *   {"t":"irq","id":8,"job":"train","irq":41,"device":"0000:c1:00.0","name":"virtio3-rx","old":"0-127","new":"12","banned":true}
@@ -35,6 +37,7 @@ typedef enum UndoType {
         UNDO_AFFINITY,
         UNDO_CGROUP,
         UNDO_CPUS,
+        UNDO_MEMS, /* old and new are memory nodes */
         UNDO_DIR, /* of no process, as the next */
         UNDO_IRQ,
         UNDO_YIELD, /* nothing to put back: what is not ours any more; a vector's has its irq.device, a process's none */
@@ -63,13 +66,13 @@ typedef struct UndoEntry {
         Bitset pool, before_pool; /* what `new` and `before` are this thread's part of; empty: they are all of it */
         bool all;
         bool restored;             /* in memory only: undo_restored() was said of it */
-        char *old_path, *new_path; /* UNDO_CGROUP; new_path also UNDO_CPUS and UNDO_DIR */
+        char *old_path, *new_path; /* UNDO_CGROUP; new_path also UNDO_CPUS, UNDO_MEMS and UNDO_DIR */
         char *controller;          /* UNDO_DIR: NULL, or the path hands it down because of us */
         UndoIrq irq;               /* UNDO_IRQ, with old, new and before as for UNDO_AFFINITY */
 } UndoEntry;
 
 static inline bool undo_is_of_process(const UndoEntry *e) {
-        return e->type == UNDO_AFFINITY || e->type == UNDO_CGROUP || e->type == UNDO_CPUS;
+        return e->type == UNDO_AFFINITY || e->type == UNDO_CGROUP || e->type == UNDO_CPUS || e->type == UNDO_MEMS;
 }
 
 typedef struct Undo Undo;
@@ -91,6 +94,8 @@ int undo_note_cgroup(Undo *u, uint64_t id, const char *job, Process p, const cha
                      const char *new);
 int undo_note_cpus(Undo *u, uint64_t id, const char *job, Process p, const char *controller, const char *group,
                    const Bitset *old, const Bitset *new); /* old may be empty */
+int undo_note_mems(Undo *u, const char *job, Process p, const char *controller, const char *group, const Bitset *old,
+                   const Bitset *new);
 int undo_note_irq(Undo *u, uint64_t id, const char *job, const UndoIrq *irq, const Bitset *old, const Bitset *new);
 int undo_note_dir(Undo *u, uint64_t id, const char *job, const char *path, const char *controller);
 /* Stands at once, whatever becomes of an open transaction; the entries of what is yielded are the caller's to forget. */
@@ -114,6 +119,7 @@ const UndoEntry *undo_entries(Undo *u, size_t *ret_n);
 const UndoEntry *undo_find_tid(const Undo *u, pid_t tid, uint64_t tid_start); /* its UNDO_AFFINITY entry or NULL */
 const UndoEntry *undo_find_cgroup(const Undo *u, Process p, const char *controller);
 const UndoEntry *undo_find_cpus(const Undo *u, const char *group);
+const UndoEntry *undo_find_mems(const Undo *u, const char *group);
 const UndoEntry *undo_find_yield(const Undo *u, Process p);
 const UndoEntry *undo_find_yield_irq(const Undo *u, const UndoIrq *irq);
 int undo_forget(Undo *u, const UndoEntry *e); /* undone, or its thread is gone */

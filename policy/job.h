@@ -27,6 +27,7 @@ typedef struct Ranks {       /* one [Ranks NAME] section */
         unsigned cpus;       /* at most, logical CPUs; 0: an even share */
         unsigned min_cpus;   /* at least; >= 1 */
         uint64_t memory;     /* host memory, bytes per rank; 0 unknown */
+        bool memory_wall;    /* its group may have memory on no other nodes than the plan's */
         char *device_kind;   /* NULL: none, or devices are named */
         unsigned n_devices;  /* of device_kind, per rank */
         char **device_names; /* one per rank in order; NULL */

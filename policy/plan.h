@@ -26,6 +26,8 @@ typedef struct PlanTask {
         Bitset irq_cpus;                 /* "" when none are kept for interrupts */
         bool irqs_within;                /* … and enforcement is to keep some of cpus for them; the daemon says so */
         Bitset cpus_before, mems_before; /* where there is a process */
+        bool memory_wall;                /* asked for */
+        uint64_t memory;                 /* bytes, as the job says; 0 unknown */
         bool changed;                    /* differs from what the kernel says now */
         bool owned;                      /* started by run, lives in qsched.slice */
         bool fixed;                      /* its CPUs are somebody else's to set: nothing of it is written */

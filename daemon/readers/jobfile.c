@@ -27,6 +27,7 @@
 typedef struct RanksText {
         unsigned count, cpus, min_cpus;
         uint64_t memory;
+        bool memory_wall;
         char *device, *match;
 } RanksText;
 
@@ -53,6 +54,8 @@ const ConfigItem job_items[] = {
           "Least logical CPUs of one rank; fewer is infeasible" },
         { "Ranks", "Memory", CONFIG_SIZE, 0, 0x1p60, NULL, offsetof(RanksText, memory), NULL,
           "Host memory of one rank in bytes; K M G T P are powers of 1024" },
+        { "Ranks", "MemoryWall", CONFIG_BOOL, 0, 0, "no", offsetof(RanksText, memory_wall), NULL,
+          "Whether a rank that qschedctl run starts may have memory on its plan's nodes alone, as long as they have room; no: they are preferred" },
         { "Ranks", "Device", CONFIG_STRING, 0, 0, NULL, offsetof(RanksText, device), NULL,
           "KIND or KIND:N devices for each rank, a list of device names (one per rank, in order), or none" },
         { "Ranks", "Match", CONFIG_STRING, 0, 0, NULL, offsetof(RanksText, match), NULL,
@@ -226,6 +229,7 @@ static int check_ranks(JobReader *r, const IniSection *section, const RanksText 
         ranks->cpus = t->cpus;
         ranks->min_cpus = t->min_cpus;
         ranks->memory = t->memory;
+        ranks->memory_wall = t->memory_wall;
         ranks->line = section->line;
         if (t->cpus > 0 && t->min_cpus > t->cpus)
                 return reader_fail(r, ini_item_line(section, "MinCPUs"), "MinCPUs=%u is more than CPUs=%u", t->min_cpus,

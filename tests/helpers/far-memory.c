@@ -5,13 +5,15 @@
  * "intact" (or "broken") with the time that took and the longest that one page took since the last such line, which
  * with --watch covers the time in between as well. Ends on SIGTERM.
  *
- *   far-memory [--huge] [--fork] [--watch] MIB NODE
+ *   far-memory [--huge] [--fork] [--share] [--watch] [--name=COMM] MIB NODE
  *
- * --huge asks for transparent huge pages; --fork leaves a child that maps all of them as well.
+ * --huge asks for transparent huge pages; --fork leaves a child that maps all of them as well, --share one that lives in
+ * the same address space.
  */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -78,13 +80,28 @@ static void answer(const char *p, size_t size, size_t page) {
         longest = 0;
 }
 
+static int wait_for_end(void *unused) {
+        (void) prctl(PR_SET_PDEATHSIG, SIGTERM);
+        for (;;)
+                pause();
+        return 0;
+}
+
+static void share(void) {
+        static char stack[64 << 10] __attribute__((aligned(16)));
+
+        if (clone(wait_for_end, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL) < 0)
+                die("clone");
+}
+
 int main(int argc, char **argv) {
-        static const struct option options[] = { { "huge", no_argument, NULL, 'h' },
-                                                 { "fork", no_argument, NULL, 'f' },
-                                                 { "watch", no_argument, NULL, 'w' },
-                                                 {} };
+        static const struct option options[] = {
+                { "huge", no_argument, NULL, 'h' },       { "fork", no_argument, NULL, 'f' },
+                { "share", no_argument, NULL, 's' },      { "watch", no_argument, NULL, 'w' },
+                { "name", required_argument, NULL, 'n' }, {}
+        };
         size_t size, page = (size_t) sysconf(_SC_PAGESIZE);
-        bool huge = false, forks = false, watch = false;
+        bool huge = false, forks = false, shares = false, watch = false;
         struct sigaction action = { .sa_handler = on_signal };
         sigset_t set;
         char *p;
@@ -93,12 +110,15 @@ int main(int argc, char **argv) {
         while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
                 huge |= c == 'h';
                 forks |= c == 'f';
+                shares |= c == 's';
                 watch |= c == 'w';
+                if (c == 'n')
+                        (void) prctl(PR_SET_NAME, optarg);
                 if (c == '?')
                         return 2;
         }
         if (argc - optind != 2) {
-                fputs("usage: far-memory [--huge] [--fork] [--watch] MIB NODE\n", stderr);
+                fputs("usage: far-memory [--huge] [--fork] [--share] [--watch] [--name=COMM] MIB NODE\n", stderr);
                 return 2;
         }
         size = strtoul(argv[optind], NULL, 10) << 20;
@@ -116,6 +136,8 @@ int main(int argc, char **argv) {
                 for (;;)
                         pause();
         }
+        if (shares)
+                share();
         (void) sigemptyset(&set);
         (void) sigaddset(&set, SIGUSR1);
         (void) sigprocmask(SIG_BLOCK, &set, NULL);

@@ -178,7 +178,7 @@ static void test_bad(void **state) {
                 { "[Ranks]\nMemory=64GB\n", "t:2: Memory=64GB is not a size in bytes" },
                 { "[Ranks]\nMemory=9999P\n", "t:2: Memory=9999P is out of range" },
                 { "[Ranks]\nCpu=1\n",
-                  "t:2: [Ranks] has no key Cpu=, allowed: Count, CPUs, MinCPUs, Memory, Device, Match" },
+                  "t:2: [Ranks] has no key Cpu=, allowed: Count, CPUs, MinCPUs, Memory, MemoryWall, Device, Match" },
                 { "[Ranks]\nDevice=\n", "t:2: Device= has no value, allowed: KIND, KIND:N" },
                 { "[Ranks]\nDevice=ascend:0\n", "t:2: Device=ascend:0: the number after KIND: is 1 to 1024" },
                 { "[Ranks]\nDevice=ascend:x\n", "t:2: Device=ascend:x: the number" },

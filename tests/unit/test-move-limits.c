@@ -90,7 +90,10 @@ static void test_page_cache_is_room(void **state) {
         static const struct {
                 unsigned cache_mib, dirty_mib;
                 MoveStop stop;
-        } cases[] = { { 4000, 0, MOVE_DONE }, { 4000, 100, MOVE_DONE }, { 4000, 3900, MOVE_NODE_FULL }, { 10, 0, MOVE_NODE_FULL } };
+        } cases[] = { { 4000, 0, MOVE_DONE },
+                      { 4000, 100, MOVE_DONE },
+                      { 4000, 3900, MOVE_NODE_FULL },
+                      { 10, 0, MOVE_NODE_FULL } };
 
         put_pages(PID, 1000, 1000);
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {

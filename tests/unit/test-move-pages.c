@@ -93,10 +93,10 @@ static void test_every_status_is_counted(void **state) {
         put_pages(PID, 1000, 100);
         for (unsigned i = 0; i < 1000; i++)
                 kernel.trait[i] = i % 10 == 1   ? BUSY
-                             : i % 10 == 2 ? SHARED
-                             : i % 10 == 3 ? ABSENT
-                             : i % 10 == 4 ? REFUSES
-                                           : FREE;
+                                  : i % 10 == 2 ? SHARED
+                                  : i % 10 == 3 ? ABSENT
+                                  : i % 10 == 4 ? REFUSES
+                                                : FREE;
         for (unsigned i = 0; i < 1000; i += 10)
                 kernel.node[i] = 1;
         m = new_move("1", NULL);

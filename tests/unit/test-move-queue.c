@@ -7,7 +7,7 @@
 
 static struct {
         char text[512];
-        int refuse;   /* begin() of refuse_pid fails with it */
+        int refuse; /* begin() of refuse_pid fails with it */
         pid_t refuse_pid;
         unsigned begun;
 } seen;
@@ -142,7 +142,7 @@ static void test_not_twice(void **state) {
         assert_int_equal(add(q, 1), 1);
         assert_int_equal(add(q, 1), 0); /* waits */
         drain(q);
-        assert_int_equal(add(q, 1), 0);                         /* is there */
+        assert_int_equal(add(q, 1), 0);                          /* is there */
         assert_int_equal(add_as(q, "j", 1, "1", true, true), 0); /* also for who asks again */
         assert_int_equal(add_as(q, "j", 1, "0", true, false), 1);
         drain(q);

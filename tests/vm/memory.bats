@@ -2,34 +2,44 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Page moves in the guest that tests/vm/run boots: four NUMA nodes of 512 MB. far-memory makes a process whose pages are
-# on one node, move-memory drives the daemon's own code; what is asserted is numa_maps and meminfo.
+# on one node, move-memory drives the daemon's own code, then the daemon does it; what is asserted is numa_maps, meminfo
+# and cpusets.
+# vm: hierarchies=unified,legacy timeout=900
 
-T=/usr/lib/qsched-tests
+bats_require_minimum_version 1.5.0
+load helpers
 
-# The kernel's own balancing moves pages to where a process runs, which here is anywhere.
+# The kernel's own balancing moves pages to where a process runs, which here is anywhere. Emulation is slow and uneven, so
+# a stall of 20 ms there says nothing: the bound is wider, and the pressure that a busy host makes in the guest does not
+# count, except where the test is about it.
 setup() {
-        cd "$BATS_TEST_TMPDIR"
+        cd "$BATS_TEST_TMPDIR" || return 1
         far=()
         echo 0 >/proc/sys/kernel/numa_balancing
+        configure Stall=100ms Pressure=100
 }
 
 teardown() {
+        if [ -z "$BATS_TEST_COMPLETED" ]; then
+                journalctl -u qschedd -o cat -n 25 --no-pager
+        fi
+        systemctl -q is-active qschedd && qschedctl revert >/dev/null 2>&1
         if [ ${#far[@]} -gt 0 ]; then
                 kill "${far[@]}" 2>/dev/null
         fi
-        systemctl stop 'qsched-memory-*.service' 2>/dev/null
+        systemctl stop 'qsched-memory-*.service' 'qsched-test-*.service' 2>/dev/null
+        confined_gone
+        rm -f /etc/qsched/qschedd.conf.d/memory.conf
         echo 1 >/proc/sys/kernel/numa_balancing
         return 0
 }
 
-until_true() {
-        local i
-        for ((i = 0; i < 300; i++)); do
-                "$@" && return 0
-                sleep 0.2
-        done
-        echo "waited a minute in vain for: $*"
-        return 1
+configure() { # keys of [Memory]; the daemon takes them over if it runs
+        printf '[Daemon]\nInterval=1s\n[Placement]\nHoldOff=0\n[Memory]\n' >/etc/qsched/qschedd.conf.d/memory.conf
+        printf '%s\n' "$@" >>/etc/qsched/qschedd.conf.d/memory.conf
+        if systemctl -q is-active qschedd; then
+                systemctl reload qschedd
+        fi
 }
 
 ready() {
@@ -71,8 +81,6 @@ free_on() { # node: MiB
         awk '$3 == "MemFree:" { print int($4 / 1024) }' "/sys/devices/system/node/node$1/meminfo"
 }
 
-# Emulation is slow and uneven, so a stall of 20 ms there says nothing: the bound is wider, and the pressure that a busy
-# host makes in the guest does not count, except where the test is about it.
 move() { # arguments of move-memory
         result=0
         "$T/move-memory" --stall=100 --pressure=100 "$@" >move.json || result=$?
@@ -118,7 +126,7 @@ field() {
         move "$pid" 2
         grep -i "anon=" "/proc/$pid/numa_maps" >maps
         cat maps
-        ! grep -qE ' (bind|prefer|interleave)' maps
+        run ! grep -qE ' (bind|prefer|interleave)' maps
         [ -n "$address" ]
 }
 
@@ -160,7 +168,10 @@ field() {
 }
 
 @test "nothing goes to a node outside the process's cpuset.mems" {
-        far_unit mems AllowedMemoryNodes=3 -- 32 3
+        # shellcheck disable=SC2016,SC2034 # for that shell; for confined()
+        confined_mems=3
+        confined mems 0-7 bash -c 'exec "$0" 32 3 >"$1" 2>&1' "$T/far-memory" "$PWD/mems"
+        until_true ready mems
         [ "$(sed -n 's/^Mems_allowed_list:\s*//p' "/proc/$pid/status")" = 3 ]
         move "$pid" 1
         [ "$result" = 3 ]
@@ -172,7 +183,7 @@ field() {
 
 @test "nothing is moved in a cgroup that is near its limit; page cache does not count" {
         far_unit full MemoryMax=66M -- 63 3
-        cat "/sys/fs/cgroup/system.slice/qsched-memory-full.service/memory.current"
+        grep -s . /sys/fs/cgroup/{,memory/}system.slice/qsched-memory-full.service/memory.{current,max,usage_in_bytes,limit_in_bytes} || true
         move "$pid" 1
         [ "$(field stop)" = group-full ]
         [ "$(on "$pid" 3)" -ge 62 ]
@@ -196,22 +207,220 @@ field() {
 }
 
 
-# One word per page, so that it is the memory that is waited for. Emulation has no slow far memory: the times say how
-# long it takes here, not what it would gain.
-@test "benchmark: a memory-bound worker on the wrong node, before and after" {
-        far_memory 128 3
-        taskset -a -p -c 2 "$pid" # node 1
+# ---- the daemon ------------------------------------------------------------------------------------------------------------
+
+job_on() { # node NAME [line of [Ranks]…]; a rank beside the device there, for the process $pid unless a line says Match=
+        local node=$1 name=$2 match="Match=pid:$pid"
+        shift 2
+        [[ $* != *Match=* ]] || match=
+        printf '[Job]\nName=%s\n[Ranks]\nCount=1\nDevice=%s\n%s\n' "$name" "$(device "$node")" "$match" >"$name.job"
+        printf '%s\n' "$@" >>"$name.job"
+}
+
+moves() { # jq filter on "moves"
+        qschedctl status --json | jq -r ".moves | $1"
+}
+
+has() { # pid node MiB
+        [ "$(on "$1" "$2")" -ge "$3" ]
+}
+
+placed() { # pid: on the CPUs of node 1
+        [[ $(masks "$1") =~ ^[23](-3)?$ ]]
+}
+
+stopped() { # why
+        [ "$(moves '.last[0].stop')" = "$1" ]
+}
+
+pressed() { # the unit qsched-memory-pressed has waited for memory for 3 % of the last ten seconds
+        awk -F'[= ]' '/^some/ { exit !($3 > 3) }' /sys/fs/cgroup/system.slice/qsched-memory-pressed.service/memory.pressure
+}
+
+idle() {
+        [ "$(moves '.running == null and .waiting == 0')" = true ]
+}
+
+said() { # what the daemon has logged since the test began
+        journalctl -u qschedd -o cat --no-pager --since "@$BATS_TEST_BEGAN"
+}
+
+began() {
+        BATS_TEST_BEGAN=$(date +%s)
+        sleep 1
+}
+
+@test "apply: pages of a process that began on the wrong node follow its CPUs, and it is told how much" {
+        began
+        far_memory 64 3
+        job_on 1 near
+        qschedctl apply near.job
+        placed "$pid"
+        until_true has "$pid" 1 64
+        until_true idle
+        echo "node 3: $(on "$pid" 3) MiB, node 1: $(on "$pid" 1) MiB"
+        [ "$(on "$pid" 3)" -eq 0 ]
+        moves .
+        [ "$(moves '.last | length')" = 1 ]
+        [ "$(moves '.last[0] | "\(.job) \(.task) \(.pid) \(.nodes) \(.stop)"')" = "near near/0 $pid 1 done" ]
+        [ "$(moves '.last[0].pages.moved')" -ge $((64 * 256)) ]
+        [ "$(moves '.last[0].found["3"]')" -ge $((64 << 20)) ]
+        [ "$(moves '.last[0].stall_max_us')" -gt 0 ]
+        qschedctl status
+        qschedctl status | grep -q 'Memory: near/0 6[0-9]\(\.[0-9]\)\? MiB of .* on node 1, longest stall'
+        qschedctl explain "$pid"
+        qschedctl explain "$pid" | grep -q 'had .*6[0-9]\(\.[0-9]\)\? MiB on node 3.* before it was moved to node 1'
+        [ "$(said | grep -c "Job near: memory of near/0 (pid $pid) to node 1: .* moved")" = 1 ]
         kill -USR1 "$pid"
-        until_true lines $out 2
-        before=$(sed -n '2s/.*read_us=\([0-9]*\).*/\1/p' $out)
-        remote=$(on "$pid" 3)
-        start=$(date +%s%N)
-        move "$pid" 1
-        took=$((($(date +%s%N) - start) / 1000000))
+        until_true lines "$out" 2
+        grep -q '^intact' "$out"
+}
+
+@test "applied again nothing is moved; for another node, it is; a revert leaves pages where they are" {
+        began
+        far_memory 32 3
+        job_on 1 near
+        qschedctl apply near.job
+        until_true has "$pid" 1 32
+        until_true idle
+        qschedctl apply near.job
+        until_true idle
+        [ "$(said | grep -c 'Job near: memory of')" = 1 ]
+        [ "$(moves '.last | length')" = 1 ]
+        job_on 3 near
+        qschedctl apply near.job
+        until_true has "$pid" 3 32
+        until_true idle
+        [ "$(said | grep -c 'Job near: memory of')" = 2 ]
+        qschedctl revert
+        [ "$(moves '.last | length')" = 0 ]
+        [ "$(on "$pid" 3)" -ge 32 ]
+        everywhere "$pid"
+}
+
+@test "a process whose memory is there already: it ends at once and says nothing" {
+        began
+        far_memory 16 1
+        job_on 1 near
+        qschedctl apply near.job
+        until_true idle
+        [ "$(moves '.last[0] | "\(.stop) \(.pages.moved)"')" = "done 0" ] || [ "$(moves '.last[0].pages.already')" -ge $((16 * 256)) ]
+        [ "$(on "$pid" 1)" -ge 16 ]
+}
+
+@test "processes that share an address space: their memory is moved once" {
+        began
+        far_memory --share 32 3
+        job_on 1 near
+        child=$(cat "/proc/$pid/task/$pid/children")
+        [ -n "$child" ]
+        qschedctl apply near.job
+        until_true has "$pid" 1 32
+        until_true idle
+        placed "${child% }"
+        moves .
+        [ "$(moves '.last | length')" = 1 ]
+        [ "$(said | grep -c 'Job near: memory of')" = 1 ]
+}
+
+@test "a process that comes after its job: a tick places it and its pages follow" {
+        systemctl start qschedd
+        job_on 1 late Match=comm:qm-late
+        qschedctl apply late.job
+        far_memory --name=qm-late 32 3
+        until_true placed "$pid"
+        until_true has "$pid" 1 32
+}
+
+@test "revert while pages move: the move is called off and the rest stays" {
+        began
+        configure Stall=1ms Pressure=100
+        far_memory 160 3
+        job_on 1 near
+        qschedctl apply near.job
+        until_true has "$pid" 1 4
+        qschedctl revert near
+        [ "$(moves '.running == null and .waiting == 0 and (.last | length) == 0')" = true ]
+        here=$(on "$pid" 1) there=$(on "$pid" 3)
+        echo "# called off with $here MiB moved and $there MiB left" >&3
+        [ "$there" -gt 0 ]
+        sleep 2
+        [ "$(on "$pid" 1)" = "$here" ]
+        [ "$(on "$pid" 3)" = "$there" ]
+        said | grep -q 'Job near: memory of .* stopped: it was called off'
         kill -USR1 "$pid"
-        until_true lines $out 3
-        after=$(sed -n '3s/.*read_us=\([0-9]*\).*/\1/p' $out)
-        echo "# emulated: remote $remote MiB before, $(on "$pid" 3) MiB after; $(field pages.moved) pages in $took ms, longest stall" \
-                "$(field stall_max_us) us; one pass $before us before, $after us after" >&3
-        [ "$(on "$pid" 1)" -ge 128 ]
+        until_true lines "$out" 2
+        grep -q '^intact' "$out"
+}
+
+@test "Move=no: a reload calls off what moves, and nothing is moved after" {
+        began
+        configure Stall=1ms Pressure=100
+        far_memory 160 3
+        job_on 1 near
+        qschedctl apply near.job
+        until_true has "$pid" 1 4
+        configure Move=no
+        until_true idle
+        here=$(on "$pid" 1)
+        [ "$(on "$pid" 3)" -gt 0 ]
+        qschedctl apply near.job
+        sleep 2
+        [ "$(on "$pid" 1)" = "$here" ]
+        [ "$(moves .enabled)" = false ]
+        configure Move=yes Stall=100ms Pressure=100
+        qschedctl apply near.job # goes on
+        until_true has "$pid" 1 160
+}
+
+@test "a full node stops it, with what to do; once there is room, apply goes on" {
+        began
+        far_memory 120 3
+        victim=$pid
+        far_memory $(($(free_on 1) - 26 - 40)) 1 # of 512 MiB 26 stay free: room for 40 or so
+        filler=$pid pid=$victim
+        job_on 1 near
+        qschedctl apply near.job
+        until_true stopped node-full
+        qschedctl status
+        qschedctl status | tr -s ' \n' ' ' | grep -q 'stopped: node 1 has no room: .*; free memory there and apply the job again'
+        said | grep -q 'Job near: memory of .* stopped: node 1 has no room'
+        [ "$(on "$victim" 3)" -gt 0 ]
+        placed "$victim"
+        kill "$filler"
+        until_true gone "/proc/$filler"
+        qschedctl apply near.job
+        until_true has "$victim" 1 120
+}
+
+@test "pressure in its cgroup stops it" {
+        began
+        configure Stall=100ms Pressure=1
+        # shellcheck disable=SC2016 # for the unit's shell
+        systemd-run -q --unit=qsched-memory-pressed -p MemoryHigh=80M -p StandardOutput="file:$PWD/pressed" bash -c \
+                '"$0/far-memory" 64 3 & while :; do dd if=/dev/zero of=/var/tmp/qsched-pressed bs=1M count=64 2>/dev/null; done' "$T"
+        until_true ready pressed
+        pid=$(pgrep -f 'far-memory 64 3')
+        until_true pressed
+        before=$(on "$pid" 3)
+        job_on 1 near
+        qschedctl apply near.job
+        until_true stopped pressure
+        moves .
+        [ "$(on "$pid" 3)" -gt $((before / 2)) ]
+        said | grep -q 'Job near: memory of .* waited for memory .* of the last ten seconds'
+        rm -f /var/tmp/qsched-pressed
+}
+
+@test "a user's job moves the memory of that user's process alone" {
+        began
+        "${nobody[@]}" "$T/far-memory" 32 3 >far.nobody 2>&1 3>&- &
+        pid=$!
+        far+=("$pid")
+        until_true ready far.nobody
+        printf '[Job]\nName=mine\n[Ranks]\nCount=1\nDevice=%s\nMatch=pid:%s\n' "$(device 1)" "$pid" >mine.job
+        chmod 755 . .. ; chmod 644 mine.job
+        as_nobody qschedctl apply "$PWD/mine.job"
+        until_true has "$pid" 1 32
+        [ "$(moves '.last[0].job')" = mine ]
 }

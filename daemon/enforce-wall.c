@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A wall: the group of ours that a process is in may have memory on some nodes alone. Only where a job asks for it, only
+ * for groups of ours, and only its owner (the manager) knows whether there is room; here it is set, noted before that,
+ * and put back to what was before. It is no part of an order's transaction: it stands with its note.
+ */
+#include <errno.h>
+#include <fcntl.h>
+
+#include "common/fileio.h"
+#include "daemon/enforce-internal.h"
+
+static char *group_dir(const Enforcer *e, const UndoEntry *entry) {
+        const char *mount = group_mount(e, entry->controller);
+
+        return mount ? path_join(mount, entry->new_path + 1) : NULL;
+}
+
+/* Empty: it has none of its own (unified). */
+static int mems_read(const char *dir, Bitset *ret) {
+        _cleanup_free_ char *path = path_join(dir, "cpuset.mems"), *text = NULL;
+        int r = path ? read_line_at(AT_FDCWD, path, &text) : -ENOMEM;
+
+        return r < 0 || !*text ? r : bitset_parse(text, ret);
+}
+
+/* 1 written, 0 could not be: said so. */
+static int mems_write(const UndoEntry *entry, const char *dir, const Bitset *nodes, Outcome *o) {
+        _cleanup_free_ char *text = NULL, *message = NULL;
+        int r;
+
+        if (group_is_unit(entry)) {
+                r = scope_set_mems(strrchr(entry->new_path, '/') + 1, nodes, &message);
+                return r >= 0 ? 1 : strv_extendf(&o->messages, "%s", message ? message : strerror(-r));
+        }
+        r = bitset_format(nodes, &text);
+        if (r < 0)
+                return r;
+        return group_write(dir, "cpuset.mems", *text ? text : "\n", o) >= 0;
+}
+
+const UndoEntry *enforce_walled(const Enforcer *e, Process p) {
+        const UndoEntry *group = group_of_cpuset(e, p);
+
+        return group ? undo_find_mems(e->undo, group->new_path) : NULL;
+}
+
+bool enforce_has_group(const Enforcer *e, Process p) {
+        return group_of_cpuset(e, p);
+}
+
+int enforce_wall(Enforcer *e, Process p, const Bitset *nodes, Outcome *o) {
+        _cleanup_(bitset_done) Bitset now = BITSET_EMPTY;
+        const UndoEntry *group = group_of_cpuset(e, p);
+        _cleanup_free_ char *dir = group ? group_dir(e, group) : NULL, *path = NULL;
+        int r;
+
+        if (e->transaction.open)
+                return -EBUSY;
+        r = !group ? -ENOENT : !dir ? -ENOMEM : mems_read(dir, &now);
+        if (r < 0 || bitset_equal(&now, nodes))
+                return MIN(r, 0);
+        r = undo_note_mems(e->undo, group->job, p, group->controller, group->new_path, &now, nodes);
+        if (r < 0)
+                return r;
+        group = group_of_cpuset(e, p); /* entries may have moved */
+        r = mems_write(group, dir, nodes, o);
+        if (r <= 0) {
+                (void) undo_forget(e->undo, undo_find_mems(e->undo, group->new_path));
+                return r;
+        }
+        path = path_join(dir, "cpuset.mems");
+        r = path ? outcome_add_path(o, CHANGE_DONE, group->job, p, path, &now, nodes) : -ENOMEM;
+        return r < 0 ? r : 1;
+}
+
+int group_put_back_mems(Enforcer *e, const UndoEntry *entry, Outcome *o) {
+        _cleanup_(bitset_done) Bitset now = BITSET_EMPTY;
+        _cleanup_free_ char *dir = group_dir(e, entry), *path = dir ? path_join(dir, "cpuset.mems") : NULL;
+        int r = path ? mems_read(dir, &now) : -ENOENT;
+
+        if (r == -ENOMEM)
+                return r;
+        if (r < 0 || !bitset_equal(&now, &entry->new)) /* gone; not written yet; or somebody else's since */
+                return 1;
+        r = mems_write(entry, dir, &entry->old, o);
+        if (r <= 0)
+                return r;
+        r = outcome_add_path(o, CHANGE_DONE, entry->job, entry->process, path, &entry->new, &entry->old);
+        return r < 0 ? r : 1;
+}
+
+int enforce_unwall(Enforcer *e, const UndoEntry *wall, Outcome *o) {
+        int r = e->transaction.open ? -EBUSY : group_put_back_mems(e, wall, o);
+
+        if (r > 0)
+                (void) undo_forget(e->undo, wall);
+        return r;
+}
