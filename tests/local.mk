@@ -275,3 +275,9 @@ SEED = 1
 random: all
 	$(AM_TESTS_ENVIRONMENT) QSCHED_RANDOM='$(N)' QSCHED_SEED='$(SEED)' '$(BATS)' --filter 'as many' $(srcdir)/tests/bats/random.bats
 .PHONY: random
+
+# Drift: who changed a mask, and what is done about it
+check_PROGRAMS += tests/unit/test-author
+tests_unit_test_author_SOURCES = tests/unit/test-author.c
+tests_unit_test_author_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-author

@@ -6,89 +6,16 @@
  */
 #include "daemon/readers/doctor-internal.h"
 
-#include <fcntl.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
+#include "daemon/readers/irqbalance.h"
 
-#define ANSWER_MAX (64U << 10)
 #define CMDLINE_MAX (64U << 10)
 
-typedef struct Irqbalance {
+typedef struct Balancer {
         pid_t pid;
         bool asked;  /* the bans are its own answer */
         bool script; /* --policyscript= decides about each interrupt */
         Bitset banned;
-} Irqbalance;
-
-int doctor_parse_irqbalance_setup(const char *text, Bitset *ret_irqs) {
-        const char *banned = strstr(text, "BANNED");
-        Bitset irqs = BITSET_EMPTY;
-        int r = 0;
-
-        if (strncmp(text, "SLEEP ", 6) != 0 || !banned)
-                return -EBADMSG;
-        for (const char *p = text; r >= 0 && (p = strstr(p, "IRQ ")) && p < banned; p += 4) {
-                char *end;
-                unsigned long irq = strtoul(p + 4, &end, 10);
-
-                r = end == p + 4 || irq >= BITSET_MAX ? -EBADMSG : bitset_set(&irqs, (unsigned) irq);
-        }
-        if (r < 0) {
-                bitset_done(&irqs);
-                return r;
-        }
-        bitset_done(ret_irqs);
-        *ret_irqs = irqs;
-        return 0;
-}
-
-/* It answers root only, and believes what the message's credentials say. */
-static int send_setup(int fd) {
-        const struct ucred self = { .pid = getpid(), .uid = geteuid(), .gid = getegid() };
-        char control[CMSG_SPACE(sizeof(self))] = {}, word[] = "setup";
-        struct iovec iov = { .iov_base = word, .iov_len = strlen(word) };
-        struct msghdr m = {
-                .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
-        };
-        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_CREDENTIALS;
-        c->cmsg_len = CMSG_LEN(sizeof(self));
-        memcpy(CMSG_DATA(c), &self, sizeof(self));
-        return sendmsg(fd, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
-}
-
-static int ask_irqbalance(const Doctor *d, pid_t pid, Bitset *ret) {
-        const struct timeval patience = { .tv_sec = 1 };
-        struct sockaddr_un a = { .sun_family = AF_UNIX };
-        _cleanup_free_ char *answer = calloc(1, ANSWER_MAX);
-        _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        size_t n = 0;
-        ssize_t k;
-        int r;
-
-        if (!answer || fd < 0)
-                return answer ? -errno : -ENOMEM;
-        r = snprintf(a.sun_path, sizeof(a.sun_path), "%s/run/irqbalance/irqbalance%d.sock", strempty(d->params->root),
-                     (int) pid);
-        if (r < 0 || (size_t) r >= sizeof(a.sun_path))
-                return -ENAMETOOLONG;
-        (void) setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-        (void) setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-        if (connect(fd, (const struct sockaddr *) &a, sizeof(a)) < 0)
-                return -errno;
-        r = send_setup(fd);
-        if (r < 0)
-                return r;
-        while (n < ANSWER_MAX - 1 && (k = recv(fd, answer + n, ANSWER_MAX - 1 - n, 0)) > 0) {
-                n += (size_t) k;
-                if (strstr(answer, "BANNED"))
-                        break; /* the numbers we want stand before it */
-        }
-        return doctor_parse_irqbalance_setup(answer, ret);
-}
+} Balancer;
 
 /* The value of an option in one of its spellings: "--name=V", "--name" "V", "-x" "V", "-xV". */
 static const char *option_value(const char *word, const char *next, const char *name, const char *letter) {
@@ -101,7 +28,7 @@ static const char *option_value(const char *word, const char *next, const char *
         return NULL;
 }
 
-static int read_arguments(const Doctor *d, Irqbalance *b) {
+static int read_arguments(const Doctor *d, Balancer *b) {
         _cleanup_free_ char *text = NULL;
         size_t size = 0;
         int r = proc_read_text(d->proc_fd, b->pid, "cmdline", CMDLINE_MAX, &text, &size);
@@ -132,7 +59,7 @@ static int all_vectors(const Doctor *d, Bitset *ret) {
         return r;
 }
 
-static int say_irqbalance(Doctor *d, const Irqbalance *b, const Bitset *vectors) {
+static int say_irqbalance(Doctor *d, const Balancer *b, const Bitset *vectors) {
         unsigned n = bitset_weight(vectors), open = n - bitset_and_weight(vectors, &b->banned);
         const char *source = b->asked ? "it says" : "by its command line";
         _cleanup_free_ char *list = NULL;
@@ -164,16 +91,23 @@ static int say_irqbalance(Doctor *d, const Irqbalance *b, const Bitset *vectors)
                                   "/etc/default/irqbalance or /etc/sysconfig/irqbalance, and restart it.");
 }
 
+static bool ask_balancer(const Doctor *d, Balancer *b) {
+        Irqbalance socket = {};
+
+        return irqbalance_find(d->params->root, true, &socket) > 0 && socket.pid == b->pid &&
+               irqbalance_bans(d->params->root, &socket, &b->banned) >= 0;
+}
+
 int doctor_irqbalance(Doctor *d) {
-        Irqbalance b = { .pid = doctor_find_process(d, "irqbalance") };
+        Balancer b = { .pid = doctor_find_process(d, "irqbalance") };
         Bitset vectors = BITSET_EMPTY;
         int r;
 
         if (b.pid == 0)
                 return doctor_say(d, DOCTOR_OK, "irqbalance does not run.");
         r = read_arguments(d, &b);
-        if (r >= 0 && ask_irqbalance(d, b.pid, &b.banned) >= 0)
-                b.asked = true;
+        if (r >= 0)
+                b.asked = ask_balancer(d, &b);
         if (r >= 0)
                 r = all_vectors(d, &vectors);
         if (r >= 0)

@@ -55,6 +55,3 @@ typedef struct DoctorReport {
 int doctor_examine(const DoctorParams *p, DoctorReport *ret);
 void doctor_report_done(DoctorReport *r);
 DoctorLevel doctor_worst(const DoctorReport *r);
-
-/* Pure parts, for tests. */
-int doctor_parse_irqbalance_setup(const char *text, Bitset *ret_irqs); /* answer to "setup": banned interrupts */

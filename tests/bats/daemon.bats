@@ -129,7 +129,7 @@ teardown() {
         cat "$D/api"
         for row in '.Plan method a(ss)a{sv} s' '.Apply method a(ss)a{sv} s' '.Run method sa{sv} s' '.Revert method s s' \
                 '.Explain method s s' '.GetStatus method - s' '.DumpByFileDescriptor method - h' '.Reload method - -' \
-                '.PlanApplied signal sbu' '.Drift signal uuss' '.DeviceFault signal ss' '.Version property s' '.Energy property d'; do
+                '.PlanApplied signal sbu' '.Drift signal uussss' '.DeviceFault signal ss' '.Version property s' '.Energy property d'; do
                 tr -s ' ' <"$D/api" | grep -qF -- "$row" || { echo "missing: $row"; return 1; }
         done
 }

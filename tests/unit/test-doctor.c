@@ -13,6 +13,7 @@
 
 #include "common/text.h"
 #include "daemon/readers/doctor.h"
+#include "daemon/readers/irqbalance.h"
 #include "daemon/readers/pins.h"
 #include "daemon/readers/tasks.h"
 #include "tests/unit/recorded-host.h"
@@ -445,11 +446,16 @@ static pid_t serve_irqbalance(const Host *h, const char *answer) {
 static void test_irqbalance(void **state) {
         _cleanup_(host_done) Host h = host("sick");
         static const char script[] = "irqbalance\0--policyscript=/etc/ban\0";
-        _cleanup_free_ char *cmdline = path_join(h.files.root, "proc/300/cmdline");
+        _cleanup_free_ char *cmdline = path_join(h.files.root, "proc/300/cmdline"),
+                            *comm = path_join(h.files.root, "proc/300/comm");
         int status;
         pid_t pid;
         FILE *f;
 
+        f = fopen(comm, "we");
+        assert_non_null(f);
+        assert_true(fputs("irqbalance\n", f) >= 0);
+        assert_int_equal(fclose(f), 0);
         pid = serve_irqbalance(&h,
                                "SLEEP 10 IRQ 200 LOAD 0 DIFF 0 COUNT 3 CLASS 0 IRQ 201 LOAD 0 DIFF 0 COUNT 0 CLASS 0 "
                                "IRQ 202 LOAD 0 DIFF 0 COUNT 0 CLASS 0 BANNED 00000000,00000003");
@@ -479,13 +485,13 @@ static void test_irqbalance_setup(void **state) {
                                            "SLEEP 10 IRQ -1 BANNED 0" };
         Bitset b = BITSET_EMPTY;
 
-        assert_int_equal(doctor_parse_irqbalance_setup("SLEEP 10 BANNED 3 ", &b), 0);
+        assert_int_equal(irqbalance_parse_setup("SLEEP 10 BANNED 3 ", &b), 0);
         assert_true(bitset_isempty(&b));
-        assert_int_equal(doctor_parse_irqbalance_setup("SLEEP 10 IRQ 7 LOAD 1 DIFF 2 COUNT 3 CLASS 4 BANNED IRQ 9", &b),
+        assert_int_equal(irqbalance_parse_setup("SLEEP 10 IRQ 7 LOAD 1 DIFF 2 COUNT 3 CLASS 4 BANNED IRQ 9", &b),
                          0);
         assert_true(bitset_test(&b, 7) && bitset_weight(&b) == 1);
         for (size_t i = 0; i < ELEMENTSOF(bad); i++)
-                assert_int_equal(doctor_parse_irqbalance_setup(bad[i], &b), -EBADMSG);
+                assert_int_equal(irqbalance_parse_setup(bad[i], &b), -EBADMSG);
         assert_int_equal(bitset_weight(&b), 1); /* untouched */
         bitset_done(&b);
 }
