@@ -319,6 +319,69 @@ static void moved_by_somebody_else(void **state) {
         assert_int_equal(n_entries(f), 0);
 }
 
+static void moved_again_and_again_reassert(void **state) {
+        Fixture *f = *state;
+
+        assert_int_equal(place_on(f, "4"), 0);
+        irq_enforcer_set_drift(f->e, DRIFT_REASSERT);
+        for (unsigned i = 0; i < 3; i++) {
+                put(f, "proc/irq/50/smp_affinity_list", "2\n");
+                assert_int_equal(place(f), 0);
+                assert_int_equal(f->outcome.n_drift, 1);
+                assert_said(f, "(50 sq_send_trigger_irq was on CPUs 2, not on 4): written again (Drift=reassert)");
+                assert_mask(f, 50, "4");
+        }
+        put(f, "proc/irq/50/smp_affinity_list", "2\n");
+        assert_int_equal(place(f), 0);
+        assert_state(f, 50, IRQ_DRIFT);
+        assert_said(f, "moved again each time: left alone now");
+        assert_mask(f, 50, "2");
+        put(f, "proc/irq/50/smp_affinity_list", "4\n"); /* right in between */
+        assert_int_equal(place(f), 0);
+        assert_int_equal(f->outcome.n_drift, 0);
+        put(f, "proc/irq/50/smp_affinity_list", "2\n");
+        assert_int_equal(place(f), 0);
+        assert_mask(f, 50, "4");
+        assert_int_equal(place_on(f, NULL), 0);
+        assert_mask(f, 50, "0-7");
+        assert_int_equal(n_entries(f), 0);
+}
+
+static void moved_by_somebody_else_yield(void **state) {
+        Fixture *f = *state;
+
+        assert_int_equal(place_on(f, "4"), 0);
+        irq_enforcer_set_drift(f->e, DRIFT_YIELD);
+        put(f, "proc/irq/50/smp_affinity_list", "2\n");
+        assert_int_equal(place(f), 0);
+        assert_said(f, "left to them (Drift=yield)");
+        irq_enforcer_set_drift(f->e, DRIFT_REPORT);
+        assert_int_equal(place_on(f, "5"), 0);
+        assert_int_equal(f->outcome.n_drift, 0);
+        assert_state(f, 50, IRQ_DRIFT);
+        assert_mask(f, 50, "2");
+        assert_mask(f, 51, "5");
+        drift_take_back(f->undo, "train"); /* its job is applied again */
+        assert_int_equal(place(f), 0);
+        assert_mask(f, 50, "5");
+        assert_int_equal(place_on(f, NULL), 0);
+        assert_mask(f, 50, "2"); /* what it had when it was taken back */
+        assert_int_equal(n_entries(f), 0);
+}
+
+static void yielded_is_wished_no_more(void **state) {
+        Fixture *f = *state;
+
+        assert_int_equal(place_on(f, "4"), 0);
+        irq_enforcer_set_drift(f->e, DRIFT_YIELD);
+        put(f, "proc/irq/50/smp_affinity_list", "2\n");
+        assert_int_equal(place(f), 0);
+        assert_int_equal(place_on(f, NULL), 0);
+        assert_mask(f, 50, "2");
+        assert_mask(f, 51, "0-7");
+        assert_int_equal(n_entries(f), 0);
+}
+
 static void number_given_to_another_device(void **state) {
         Fixture *f = *state;
         char from[128], to[128];
@@ -661,6 +724,9 @@ int main(void) {
                 TEST(managed_by_the_kernel),
                 TEST(read_only_proc),
                 TEST(moved_by_somebody_else),
+                TEST(moved_again_and_again_reassert),
+                TEST(moved_by_somebody_else_yield),
+                TEST(yielded_is_wished_no_more),
                 TEST(number_given_to_another_device),
                 TEST(number_given_to_another_handler),
                 TEST(cut_short),

@@ -75,7 +75,7 @@ static const char full[] =
         "\"tasks\":[{\"pid\":81,\"start_time\":1234,\"uid\":1000,\"name\":\"train/0\",\"job\":\"train\",\"comm\":\"python3\",\"rank\":0,"
         "\"children\":[{\"pid\":90,\"start_time\":1300}],\"devices\":[\"npu1\"],\"cpus\":\"0-3\",\"allowed_cpus\":\"0-6\",\"mems\":\"0,4\","
         "\"threads\":9,\"memory_by_node\":{\"0\":4096,\"4\":8192},\"cpu_use\":1.5,\"quota\":null,\"request\":2,\"cgroup\":\"/a/b\","
-        "\"owner\":\"ssh.service\",\"owner_kind\":\"unit\",\"applied\":true},"
+        "\"owner\":\"ssh.service\",\"owner_kind\":\"unit\",\"applied\":true,\"fixed\":true},"
         "{\"pid\":80,\"start_time\":99,\"name\":\"other\"}],"
         "\"reserved\":\"6\",\"reserved_reason\":\"kubelet\",\"warnings\":[\"w\"],\"from_the_future\":{\"x\":1}}";
 
@@ -117,6 +117,7 @@ static void check_full(const Snapshot *s) {
         assert_true(isnan(t->quota) && t->request == 2 && t->cpu_use == 1.5);
         assert_int_equal(t->owner_kind, OWNER_UNIT);
         assert_true(t->applied);
+        assert_true(t->fixed);
         assert_null(t->cmdline);
         assert_true(bitset_test(&s->reserved, 6));
         assert_string_equal(s->warnings[0], "w");
