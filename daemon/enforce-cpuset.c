@@ -4,6 +4,9 @@
  * whole of it, also when that allows just the same CPUs: its owner moved the process, made its group anew, or the
  * controller was handed down to a group that had none of its own. Masks alone would make that a person's taskset.
  *
+ * So does a cpuset that is written, its own or one above, or a CPU that is unplugged and plugged: of what was there and
+ * gone again between two looks, inotify tells.
+ *
  * Kept in memory, by process; a restart knows nothing of before.
  *
  * And what the legacy hierarchy forgets: CPUs that go offline leave each of its cpusets for good. Our slice gets back those
@@ -11,20 +14,81 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/inotify.h>
 
 #include "common/fileio.h"
 #include "daemon/enforce-internal.h"
 #include "daemon/readers/tasks.h"
 
+#define WATCHES_MAX 12U /* levels above a process that are watched */
+
 struct CpusetSeen {
         Process process;
         uint64_t cpuset; /* inode of its directory */
+        int watches[WATCHES_MAX];
+        unsigned n_watches;
+        bool written; /* since it was looked at last */
 };
+
+void cpusets_watch(Enforcer *e) {
+        e->notify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+        if (e->notify < 0) /* without it, what is there and gone again is not seen */
+                return;
+        BITSET_FOREACH (i, &e->possible) {
+                char path[64];
+                int watch;
+
+                (void) snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", i);
+                watch = inotify_add_watch(e->notify, path, IN_MODIFY);
+                if (watch > e->cpu_watches)
+                        e->cpu_watches = watch; /* they are numbered as they are made: these are the first */
+        }
+}
+
+static void watch_cpuset(const Enforcer *e, CpusetSeen *s, const char *directory) {
+        _cleanup_free_ char *dir = strdup(directory);
+        const char *mount = e->cgroups->cpuset ? e->cgroups->cpuset : e->cgroups->unified;
+
+        s->n_watches = 0;
+        while (dir && mount && s->n_watches < WATCHES_MAX && strlen(dir) > strlen(mount)) {
+                _cleanup_free_ char *path = path_join(dir, "cpuset.cpus");
+                int watch = path && e->notify >= 0 ? inotify_add_watch(e->notify, path, IN_MODIFY) : -1;
+
+                if (watch >= 0)
+                        s->watches[s->n_watches++] = watch;
+                *strrchr(dir, '/') = '\0';
+        }
+}
+
+static void note_written(Enforcer *e, int watch) {
+        for (size_t i = 0; i < e->n_cpusets; i++) {
+                CpusetSeen *s = &e->cpusets[i];
+
+                s->written |= watch <= e->cpu_watches;
+                for (unsigned k = 0; k < s->n_watches; k++)
+                        s->written |= s->watches[k] == watch;
+        }
+}
+
+static void read_notices(Enforcer *e) {
+        char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+        ssize_t n;
+
+        while (e->notify >= 0 && (n = read(e->notify, buffer, sizeof(buffer))) > 0)
+                for (const char *p = buffer; p < buffer + n;) {
+                        const struct inotify_event *event = (const void *) p;
+
+                        if (event->mask & IN_MODIFY)
+                                note_written(e, event->wd);
+                        p += sizeof(*event) + event->len;
+                }
+}
 
 void cpusets_forget(Enforcer *e) {
         free(e->cpusets);
         e->cpusets = NULL;
         e->n_cpusets = e->cpusets_allocated = 0;
+        closep(&e->notify);
         bitset_done(&e->slice);
         bitset_done(&e->slice_lost);
 }
@@ -55,21 +119,35 @@ static int make_room(Enforcer *e) {
         return 0;
 }
 
-bool cpuset_replaced(Enforcer *e, Process p, uint64_t cpuset) {
+static CpusetSeen *find_seen(const Enforcer *e, Process p) {
+        for (size_t i = 0; i < e->n_cpusets; i++)
+                if (e->cpusets[i].process.pid == p.pid && e->cpusets[i].process.start_time == p.start_time)
+                        return &e->cpusets[i];
+        return NULL;
+}
+
+bool cpuset_replaced(Enforcer *e, Process p, uint64_t cpuset, const char *directory) {
+        CpusetSeen *s;
+        bool replaced;
+
         if (cpuset == 0)
                 return false;
-        for (size_t i = 0; i < e->n_cpusets; i++) {
-                CpusetSeen *s = &e->cpusets[i];
-                bool other = s->cpuset != cpuset;
-
-                if (s->process.pid != p.pid || s->process.start_time != p.start_time)
-                        continue;
-                s->cpuset = cpuset;
-                return other;
+        read_notices(e);
+        s = find_seen(e, p);
+        if (!s) {
+                if (make_room(e) < 0) /* then it is not known the next time: no harm */
+                        return false;
+                s = &e->cpusets[e->n_cpusets++];
+                *s = (CpusetSeen){ .process = p, .cpuset = cpuset };
+                watch_cpuset(e, s, directory);
+                return false;
         }
-        if (make_room(e) >= 0) /* else it is not known the next time: no harm */
-                e->cpusets[e->n_cpusets++] = (CpusetSeen){ .process = p, .cpuset = cpuset };
-        return false;
+        replaced = s->cpuset != cpuset || s->written;
+        if (s->cpuset != cpuset)
+                watch_cpuset(e, s, directory);
+        s->cpuset = cpuset;
+        s->written = false;
+        return replaced;
 }
 
 static int slice_read(const char *path, Bitset *ret) {

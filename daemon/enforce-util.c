@@ -174,6 +174,7 @@ int allowed_read(const Enforcer *e, pid_t pid, Allowed *ret) {
         r = bitset_copy(&a.cpus, bitset_isempty(&info.cpus) ? &e->online : &info.cpus);
         if (r >= 0 && bitset_intersects(&a.cpus, &e->online))
                 bitset_and(&a.cpus, &e->online);
+        a.directory = TAKE_PTR(info.cpuset_directory);
         cgroup_info_done(&info);
         if (r < 0) {
                 allowed_done(&a);
@@ -186,6 +187,7 @@ int allowed_read(const Enforcer *e, pid_t pid, Allowed *ret) {
 void allowed_done(Allowed *a) {
         bitset_done(&a->cpus);
         free(a->group);
+        free(a->directory);
         *a = (Allowed){};
 }
 
@@ -262,11 +264,13 @@ int enforcer_new(Undo *undo, const Cgroups *cgroups, Enforcer **ret) {
                 return -ENOMEM;
         e->undo = undo;
         e->cgroups = cgroups;
+        e->notify = -1;
         r = cpus_read("/sys/devices/system/cpu/possible", &e->possible);
         if (r >= 0)
                 r = online_read(e);
         if (r < 0)
                 return r;
+        cpusets_watch(e);
         *ret = TAKE_PTR(e);
         return 0;
 }

@@ -289,7 +289,7 @@ static int pass_open(Pass *p, Process process) {
                 if (r < 0)
                         identity_done(&p->identity);
                 else
-                        p->allowed.replaced = cpuset_replaced(p->e, process, p->allowed.cpuset);
+                        p->allowed.replaced = cpuset_replaced(p->e, process, p->allowed.cpuset, p->allowed.directory);
         }
         if (r == -ESRCH)
                 return outcome_add(p->o, CHANGE_GONE, p->job, process, NULL, NULL, p->wanted, NULL, ESRCH);

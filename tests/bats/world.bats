@@ -148,12 +148,13 @@ apart() { # pid pid: one CPU each, and not the same
         a=${workers[0]} b=$last
         foreign_cpuset "$a"
         apply "$(job one "$a")" "$(job two "$b")" >/dev/null
-        mine=$(masks "$a") other=$(masks "$b")
+        other=$(masks "$b")
         watch_masks "$a" "$b"
         mark
         kill -STOP "$qschedd"
         echo "$other" >"$group/cpuset.cpus"
         cat $root/cpuset.cpus >"$group/cpuset.cpus"
+        taskset -a -p -c "$(cat $root/cpuset.cpus)" "$a" >/dev/null # what kernels before 6.2 do by themselves
         kill -CONT "$qschedd"
         within_two_ticks apart "$a" "$b"
         [ "$(call GetStatus | jq -c .drift)" = '[]' ]
