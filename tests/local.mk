@@ -218,6 +218,8 @@ tests_unit_test_move_limits_LDADD = libdaemon.la libreaders.la libpolicy.la libc
 tests_unit_test_move_queue_SOURCES = tests/unit/test-move-queue.c tests/unit/move-fixture.c tests/unit/move-fixture.h
 tests_unit_test_move_queue_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
 TESTS += tests/unit/test-move-pages tests/unit/test-move-limits tests/unit/test-move-queue
+TESTS += tests/bats/memory.bats
+EXTRA_DIST += tests/bats/memory.bats
 noinst_PROGRAMS += tests/helpers/far-memory tests/helpers/move-memory
 tests_helpers_far_memory_SOURCES = tests/helpers/far-memory.c
 tests_helpers_move_memory_SOURCES = tests/helpers/move-memory.c
@@ -268,7 +270,7 @@ TESTS += tests/bats/complaints.bats tests/bats/random.bats
 EXTRA_DIST += tests/bats/complaints.bats tests/bats/random.bats
 noinst_PROGRAMS += tests/helpers/sequences
 tests_helpers_sequences_SOURCES = tests/helpers/sequences.c tests/helpers/sequences-world.c tests/helpers/sequences-check.c \
-	tests/helpers/sequences.h
+	tests/helpers/sequences-account.c tests/helpers/sequences.h
 tests_helpers_sequences_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(SYSTEMD_LIBS) $(JANSSON_LIBS) -lpthread
 N = 200
 SEED = 1

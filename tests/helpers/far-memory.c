@@ -5,7 +5,7 @@
  * "intact" (or "broken") with the time that took and the longest that one page took since the last such line, which
  * with --watch covers the time in between as well. Ends on SIGTERM.
  *
- *   far-memory [--huge] [--fork] [--share] [--watch] [--name=COMM] MIB NODE
+ *   far-memory [--huge] [--fork] [--share] [--watch] [--name=COMM] MIB NODE|any
  *
  * --huge asks for transparent huge pages; --fork leaves a child that maps all of them as well, --share one that lives in
  * the same address space.
@@ -118,7 +118,7 @@ int main(int argc, char **argv) {
                         return 2;
         }
         if (argc - optind != 2) {
-                fputs("usage: far-memory [--huge] [--fork] [--share] [--watch] [--name=COMM] MIB NODE\n", stderr);
+                fputs("usage: far-memory [--huge] [--fork] [--share] [--watch] [--name=COMM] MIB NODE|any\n", stderr);
                 return 2;
         }
         size = strtoul(argv[optind], NULL, 10) << 20;
@@ -127,10 +127,12 @@ int main(int argc, char **argv) {
                 die("mmap");
         p = (char *) (((uintptr_t) p + (2 << 20) - 1) & ~(uintptr_t) ((2 << 20) - 1));
         (void) madvise(p, size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-        policy(p, size, MPOL_BIND, strtoul(argv[optind + 1], NULL, 10));
+        if (!streq(argv[optind + 1], "any"))
+                policy(p, size, MPOL_BIND, strtoul(argv[optind + 1], NULL, 10));
         for (size_t at = 0; at < size; at += page)
                 *(uint64_t *) (void *) (p + at) = pattern(at);
-        policy(p, size, MPOL_DEFAULT, 0);
+        if (!streq(argv[optind + 1], "any"))
+                policy(p, size, MPOL_DEFAULT, 0);
         if (forks && fork() == 0) {
                 (void) prctl(PR_SET_PDEATHSIG, SIGTERM);
                 for (;;)

@@ -7,6 +7,7 @@
 # vm: hierarchies=unified,legacy timeout=900
 
 bats_require_minimum_version 1.5.0
+# shellcheck disable=SC2016,SC2030,SC2031 # what is written for another shell; each test has its far
 load helpers
 
 # The kernel's own balancing moves pages to where a process runs, which here is anywhere. Emulation is slow and uneven, so
@@ -75,6 +76,20 @@ far_unit() { # unit, properties and arguments of far-memory, parted by --
 # MiB of a process's anonymous memory on a node.
 on() { # pid node
         sed -n "s/.* anon=.* N$2=\([0-9]*\).*/\1/p" "/proc/$1/numa_maps" | awk '{ n += $1 } END { print int(n / 256) }'
+}
+
+# Page cache that can go counts as room, so its amount must not vary.
+drop_caches() {
+        sync
+        echo 3 >/proc/sys/vm/drop_caches
+}
+
+# Leaves some MiB of a node free above a reserve of 30 %.
+fill_all_but() { # MiB node
+        local total
+        drop_caches
+        total=$(awk '$3 == "MemTotal:" { print int($4 / 1024) }' "/sys/devices/system/node/node$2/meminfo")
+        far_memory $(($(free_on "$2") - total * 3 / 10 - $1)) "$2"
 }
 
 free_on() { # node: MiB
@@ -152,6 +167,7 @@ field() {
 }
 
 @test "a node is not filled beyond its reserve" {
+        drop_caches
         have=$(free_on 2)
         total=$(awk '$3 == "MemTotal:" { print int($4 / 1024) }' /sys/devices/system/node/node2/meminfo)
         far_memory 160 3
@@ -375,9 +391,10 @@ began() {
 
 @test "a full node stops it, with what to do; once there is room, apply goes on" {
         began
+        configure Stall=100ms Pressure=100 Reserve=0.3
         far_memory 120 3
         victim=$pid
-        far_memory $(($(free_on 1) - 26 - 40)) 1 # of 512 MiB 26 stay free: room for 40 or so
+        fill_all_but 40 1
         filler=$pid pid=$victim
         job_on 1 near
         qschedctl apply near.job
@@ -414,13 +431,97 @@ began() {
 
 @test "a user's job moves the memory of that user's process alone" {
         began
-        "${nobody[@]}" "$T/far-memory" 32 3 >far.nobody 2>&1 3>&- &
+        as_nobody "$T/far-memory" 32 3 >far.nobody 2>&1 3>&- &
         pid=$!
         far+=("$pid")
         until_true ready far.nobody
         printf '[Job]\nName=mine\n[Ranks]\nCount=1\nDevice=%s\nMatch=pid:%s\n' "$(device 1)" "$pid" >mine.job
-        chmod 755 . .. ; chmod 644 mine.job
+        chmod 755 . ..
+        chmod 644 mine.job
         as_nobody qschedctl apply "$PWD/mine.job"
         until_true has "$pid" 1 32
         [ "$(moves '.last[0].job')" = mine ]
+}
+
+# ---- walls -----------------------------------------------------------------------------------------------------------------
+
+walled() { # pid node
+        [ "$(sed -n 's/^Mems_allowed_list:[[:space:]]*//p' "/proc/$1/status")" = "$2" ]
+}
+
+# A command of ours that takes 32 MiB wherever it gets them once there is a file "go"; sets pid.
+run_walled() { # [line of [Ranks]…]
+        job_on 1 wall Match= MemoryWall=yes "$@"
+        sed -i '/^Match=$/d' wall.job
+        # shellcheck disable=SC2016 # for the command's shell
+        systemd-run -q --scope --slice=user.slice qschedctl run --job=wall.job -- bash -c \
+                'echo ready; while [ ! -e go ]; do sleep 0.2; done; exec "$0/far-memory" 32 any' "$T" >run.log 2>&1 3>&- &
+        pid=$!
+        far+=("$pid")
+        until_true ready run.log
+        cat run.log
+}
+
+memory_line() { # text: a line of status, however it is wrapped
+        qschedctl status | tr -s ' \n' ' ' | grep -q "$1"
+}
+
+@test "MemoryWall=yes: what run starts has memory on the plan's nodes alone; a revert takes the wall away" {
+        began
+        run_walled
+        until_true walled "$pid" 1
+        dir=$(cpuset_of "$pid")
+        [ "$(cpuset_mems "$dir")" = 1 ]
+        if unified; then
+                [ "$(systemctl show -P AllowedMemoryNodes "$(basename "$dir")")" = 1 ]
+        fi
+        memory_line 'Memory wall: wall/0 on node 1'
+        touch go
+        until_true has "$pid" 1 32
+        systemctl restart qschedd # the journal knows it
+        walled "$pid" 1
+        qschedctl revert
+        until_true walled "$pid" 0-3
+        [ "$(qschedctl status --json | jq '.walls | length')" = 0 ]
+}
+
+@test "a wall whose node is down to its reserve is taken away, said once, and stays away until its job is applied again" {
+        began
+        configure Stall=100ms Pressure=100 Reserve=0.3
+        drop_caches
+        run_walled
+        command=$pid
+        until_true walled "$command" 1
+        fill_all_but -20 1
+        until_true walled "$command" 0-3
+        memory_line 'Memory wall: wall/0 has none: node 1 is down to its reserve, and other nodes have room'
+        kill "$pid"
+        until_true gone "/proc/$pid"
+        sleep 3
+        walled "$command" 0-3
+        [ "$(said | grep -c 'has no wall any more')" = 1 ]
+        touch go
+        until_true grep -q '^ready [0-9a-f]' run.log
+        kill -0 "$command"
+}
+
+@test "a wall is not set around more than its node has room for" {
+        began
+        configure Stall=100ms Pressure=100 Reserve=0.3
+        fill_all_but 50 1
+        run_walled Memory=100M
+        until_true memory_line 'Memory wall: wall/0 has none: node 1 has room for'
+        walled "$pid" 0-3
+        [ "$(said | grep -c 'Job wall: the memory of wall/0 .* has no wall: node 1 has room for')" = 1 ]
+}
+
+@test "somebody else's process gets no wall, and is told why" {
+        far_unit foreign -- 16 3
+        job_on 1 foreign MemoryWall=yes
+        qschedctl apply foreign.job >applied
+        cat applied
+        tr -s ' \n' ' ' <applied | grep -q "gets no memory wall: MemoryWall=yes is for processes that .qschedctl run. starts"
+        walled "$pid" 0-3
+        until_true has "$pid" 1 16
+        walled "$pid" 0-3
 }
