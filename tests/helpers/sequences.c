@@ -34,81 +34,6 @@ static void _printf_(2, 3) said(World *w, const char *format, ...) {
         (void) fflush(w->trace);
 }
 
-/* --- the account -------------------------------------------------------------------------------------------------- */
-
-static void for_tids(World *w, Puppet *p, void (*f)(World *, Puppet *, Tid *, Set)) {
-        for (unsigned i = 0; i < 1 + p->n_children; i++) {
-                pid_t pid = i == 0 ? p->pid : p->children[i - 1];
-                _cleanup_free_ pid_t *tids = NULL;
-                unsigned n = 0;
-
-                (void) tids_of(pid, &tids, &n);
-                for (unsigned k = 0; k < n; k++)
-                        f(w, p, tid_of(p, tids[k]), allowed_of(w, pid));
-        }
-}
-
-/* A mask that is all its cpuset allows when it is placed counts as following the cpuset. */
-static void placed(World *w, Puppet *p, Tid *t, Set allowed) {
-        if (expected_mask(t->own, allowed) == allowed)
-                t->own = 0;
-}
-
-/* What is put back stays inside the cpuset of now, and lacks CPUs that are offline now. */
-static void put_back(World *w, Puppet *p, Tid *t, Set allowed) {
-        if (t->theirs)
-                t->own = t->theirs;
-        else if (t->own & ~allowed)
-                t->vague = true;
-        t->theirs = 0;
-}
-
-static void rewritten(World *w, Puppet *p, Tid *t, Set allowed) {
-        if (t->theirs)
-                t->vague = true;
-        else if (p->job == NONE && !w->keeps_masks)
-                t->own = 0;
-}
-
-static void unsure(World *w, Puppet *p, Tid *t, Set allowed) {
-        t->vague = t->vague || t->theirs || (t->own && !w->keeps_masks);
-}
-
-static void everybody(World *w, void (*f)(World *, Puppet *, Tid *, Set)) {
-        for (unsigned i = 0; i < PUPPETS; i++)
-                if (w->puppets[i].pid > 0)
-                        for_tids(w, &w->puppets[i], f);
-}
-
-static void leave_job(World *w, Puppet *p) {
-        if (p->job == NONE)
-                return;
-        p->job = NONE;
-        for_tids(w, p, put_back);
-}
-
-/* The job is of these puppets now. */
-static void assign(World *w, int job, unsigned puppets) {
-        for (unsigned i = 0; i < PUPPETS; i++) {
-                Puppet *p = &w->puppets[i];
-
-                if (puppets >> i & 1) {
-                        if (p->job == NONE)
-                                for_tids(w, p, placed);
-                        p->job = job;
-                } else if (p->job == job)
-                        leave_job(w, p);
-        }
-}
-
-static unsigned puppets_of(const World *w, int job) {
-        unsigned set = 0;
-
-        for (unsigned i = 0; i < PUPPETS; i++)
-                set |= (unsigned) (w->puppets[i].pid > 0 && w->puppets[i].job == job) << i;
-        return set;
-}
-
 static Puppet *some_puppet(World *w) {
         unsigned first = pick(w, PUPPETS);
 
@@ -206,6 +131,7 @@ static int step_child(World *w) {
 static char *some_job(World *w, int *ret_job, unsigned *ret_puppets) {
         int job = (int) pick(w, JOBS);
         unsigned puppets = 0, n = 0, cpus = pick(w, 3);
+        const char *match;
         bool device;
         char *text = NULL;
         size_t size;
@@ -236,7 +162,9 @@ static char *some_job(World *w, int *ret_job, unsigned *ret_puppets) {
         (void) fclose(f);
         *ret_job = job;
         *ret_puppets = puppets;
-        said(w, "apply of job seq%d: CPUs=%u%s, %s", job, cpus, device ? ", devices" : "", strstr(text, "Match="));
+        match = strstr(text, "Match=");
+        said(w, "apply of job seq%d: CPUs=%u%s, %.*s", job, cpus, device ? ", devices" : "", (int) strcspn(match, "\n"),
+             match);
         return text;
 }
 
@@ -348,7 +276,7 @@ static int kill_within(World *w, const char *method, const char *text) {
         sd_bus_message_unref(m);
         if (r < 0)
                 return fail(w, "nothing could be sent: %s", strerror(-r));
-        (void) usleep(pick(w, 4) * pick(w, 6000));
+        (void) usleep(pick(w, 4) * pick(w, 20000));
         r = kill_and_start(w);
         return r < 0 ? r : settle(w, 2);
 }

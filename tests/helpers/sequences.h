@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random sequences against a running qschedd, and what is expected of the kernel after each step.
- *   sequences.c        options, the steps, the driver's own account of what must be so
- *   sequences-world.c  puppets (processes that are placed), cpusets of theirs, the daemon as a child, its bus
- *   sequences-check.c  reads /proc and cpusets and compares; shares no code with qschedd except the journal's reader
+ *   sequences.c           options and the steps
+ *   sequences-account.c   what must be so, by what the steps have done
+ *   sequences-world.c     puppets (processes that are placed), cpusets of theirs, the daemon as a child, its bus
+ *   sequences-check.c     reads /proc and cpusets and compares; shares no code with qschedd except the journal's reader
  *
  * The account is kept by thread: `own` is the mask it had before it was placed (0: it follows its cpuset), `theirs` what
  * somebody set over ours. Where the kernel or the configuration leave two outcomes right, a thread is `vague`: then only
@@ -97,6 +98,15 @@ Set allowed_of(const World *w, pid_t pid); /* what its cpuset comes to */
 int group_write(World *w, unsigned g, Set cpus);
 int groups_open(World *w);
 void groups_close(World *w);
+
+/* sequences-account.c */
+void for_tids(World *w, Puppet *p, void (*f)(World *, Puppet *, Tid *, Set));
+void everybody(World *w, void (*f)(World *, Puppet *, Tid *, Set));
+void rewritten(World *w, Puppet *p, Tid *t, Set allowed); /* the cpuset it is in was written */
+void unsure(World *w, Puppet *p, Tid *t, Set allowed);    /* notes it; what cannot be foretold is vague */
+void leave_job(World *w, Puppet *p);
+void assign(World *w, int job, unsigned puppets); /* the job is of these (bits) now */
+unsigned puppets_of(const World *w, int job);
 
 /* sequences-check.c */
 Tid *tid_of(Puppet *p, pid_t tid); /* noted when new: it was born with what its process had */
