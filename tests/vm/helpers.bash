@@ -140,8 +140,8 @@ confined() { # NAME CPUS command…; sets pid. confined_mems: memory nodes, if n
                 mkdir -p "$dir"
                 echo "${confined_mems:-0-3}" >"$dir/cpuset.mems"
                 echo "$cpus" >"$dir/cpuset.cpus"
-                # shellcheck disable=SC2016 # for the unit's shell
-                systemd-run -q --unit="$unit" bash -c 'echo $$ >"$0/cgroup.procs"; exec "$@"' "$dir" "$@"
+                # shellcheck disable=SC2016 # for the unit's shell; systemd itself would make one $ of two
+                systemd-run -q --unit="$unit" bash -c 'echo 0 >"$0/cgroup.procs" && exec "$@"' "$dir" "$@"
         fi
         pid=$(systemctl show -P MainPID "$unit")
 }
