@@ -220,6 +220,11 @@ tests_unit_test_move_queue_LDADD = libdaemon.la libreaders.la libpolicy.la libco
 TESTS += tests/unit/test-move-pages tests/unit/test-move-limits tests/unit/test-move-queue
 TESTS += tests/bats/memory.bats
 EXTRA_DIST += tests/bats/memory.bats
+# Pages that are on the wrong node, in the guest: make bench-memory
+EXTRA_DIST += tests/bench/far-memory
+bench-memory: all
+	$(SHELL) -c 'exec bash $(srcdir)/tests/bench/far-memory "$(abs_top_builddir)"'
+.PHONY: bench-memory
 noinst_PROGRAMS += tests/helpers/far-memory tests/helpers/move-memory
 tests_helpers_far_memory_SOURCES = tests/helpers/far-memory.c
 tests_helpers_move_memory_SOURCES = tests/helpers/move-memory.c

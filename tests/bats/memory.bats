@@ -4,8 +4,8 @@
 # Page moves where there is one memory node: nothing can be elsewhere, so nothing is looked for and nothing is said. What
 # moves, what stops it, and walls are tested in the four-node guest (tests/vm/memory.bats) and by tests/unit/test-move-*.
 
-bats_require_minimum_version 1.5.0
 # shellcheck disable=SC2154,SC2016,SC2030,SC2031 # helpers set build, qschedd, last, pids; what is written for another shell
+bats_require_minimum_version 1.5.0
 load helpers
 
 setup() {

@@ -6,8 +6,8 @@
 # and cpusets.
 # vm: hierarchies=unified,legacy timeout=900
 
-bats_require_minimum_version 1.5.0
 # shellcheck disable=SC2016,SC2030,SC2031 # what is written for another shell; each test has its far
+bats_require_minimum_version 1.5.0
 load helpers
 
 # The kernel's own balancing moves pages to where a process runs, which here is anywhere. Emulation is slow and uneven, so
