@@ -492,11 +492,15 @@ int cgroup_parse_numa_stat(const char *text, uint64_t page_size, const Topology 
 
 /* One line in cgroup.procs: the group is one process's alone. Groups below it hold other processes. */
 static bool holds_one(const char *directory) {
-        _cleanup_free_ char *path = path_join(directory, "cgroup.procs"), *text = NULL;
+        _cleanup_free_ char *path = path_join(directory, "cgroup.procs");
+        _cleanup_close_ int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+        char text[64]; /* of two lines there is room: no need to have it list thousands */
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
         const char *newline;
 
-        if (!path || read_file_at(AT_FDCWD, path, 1U << 20, &text, NULL) < 0)
+        if (n < 0)
                 return false;
+        text[n] = '\0';
         newline = strchr(text, '\n');
         return isdigit((unsigned char) *text) && (!newline || !newline[1]);
 }

@@ -86,7 +86,26 @@ static int read_threads(const Pass *x, Task *t) {
         return t->threads == 0 ? -ESRCH : 0;
 }
 
-static int read_group(const Pass *x, Task *t) {
+static int copy_string(char **to, const char *from) {
+        *to = from ? strdup(from) : NULL;
+        return from && !*to ? -ENOMEM : 0;
+}
+
+/* Whether a group is one process's alone can be told only from a list of all that is in it, which the legacy hierarchy
+ * sorts anew for each who asks: so its other tasks do not ask. */
+static int read_memory(Pass *x, const CgroupInfo *g, Task *t) {
+        int r;
+
+        if (same_text(x->crowd, g->memory_directory))
+                return 0;
+        r = cgroup_memory_by_node(&x->reader->cgroups, g, x->snapshot->topology, &t->memory_by_node);
+        if (r != -ENODATA || !g->memory_directory)
+                return r == -ENOMEM ? r : 0;
+        free(x->crowd);
+        return copy_string(&x->crowd, g->memory_directory);
+}
+
+static int read_group(Pass *x, Task *t) {
         const Topology *topology = x->snapshot->topology;
         CgroupInfo g = {};
         int r;
@@ -106,16 +125,10 @@ static int read_group(const Pass *x, Task *t) {
                 t->quota_group = TAKE_PTR(g.quota_group);
                 t->cgroup = TAKE_PTR(g.path);
                 t->owner = TAKE_PTR(g.owner);
-                if (cgroup_memory_by_node(&x->reader->cgroups, &g, topology, &t->memory_by_node) == -ENOMEM)
-                        r = -ENOMEM;
+                r = read_memory(x, &g, t);
         }
         cgroup_info_done(&g);
         return r;
-}
-
-static int copy_string(char **to, const char *from) {
-        *to = from ? strdup(from) : NULL;
-        return from && !*to ? -ENOMEM : 0;
 }
 
 static unsigned *copy_numbers(const unsigned *from, size_t n) {
@@ -132,7 +145,7 @@ static const char *job_of(const Pass *x, const Proc *p) {
         return p->heir_job;
 }
 
-static int fill_task(const Pass *x, const Proc *p, Task *t) {
+static int fill_task(Pass *x, const Proc *p, Task *t) {
         ProcStatus status;
         int r;
 
@@ -331,6 +344,7 @@ static void pass_done(Pass *x) {
         }
         free(x->procs);
         free(x->order);
+        free(x->crowd);
         node_table_done(&x->nodes);
 }
 
