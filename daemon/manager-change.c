@@ -155,6 +155,10 @@ void manager_forget_plan(Manager *m, const char *job) {
         Plan *scratch;
 
         m->unfit = strv_free(m->unfit); /* with one job less it may fit: the next plan tells */
+        for (size_t i = 0; i < m->n_scopes; i++) { /* … and ranks that shared CPUs with it may have their own */
+                free(m->scopes[i].signature);
+                m->scopes[i].signature = NULL;
+        }
         if (!m->plan)
                 return;
         scratch = calloc(1, sizeof(*scratch));
