@@ -98,6 +98,8 @@ static void order_candidates(Placement *p) {
                 PlacementRank *r = p->ranks + i;
                 bool stays = r->current_block >= 0;
 
+                if (r->n_block_candidates == 0)
+                        continue;
                 qsort_r(p->candidates + r->first_block, r->n_block_candidates, sizeof(Candidate), candidate_cmp, p);
                 for (uint32_t c = r->first_block; stays && c < r->first_block + r->n_block_candidates; c++)
                         if (p->candidates[c].current)
