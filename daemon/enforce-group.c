@@ -102,8 +102,10 @@ static int group_mkdir(Enforcer *e, Transaction *t, const char *job, const char 
                 r = undo_note_dir(e->undo, t->id, job, dir, NULL);
         if (r < 0)
                 return r;
-        if (mkdir(dir, 0755) == 0)
+        if (mkdir(dir, 0755) == 0) {
+                (void) chmod(dir, 0755); /* the unit's umask is for files with secrets */
                 return 1;
+        }
         if (errno == EEXIST)
                 return 0;
         (void) strv_extendf(&o->messages, "%s cannot be made: %s", dir, strerror(errno));
@@ -365,6 +367,19 @@ static int cpus_read(const Enforcer *e, const UndoEntry *entry, char **ret_path,
         return 0;
 }
 
+/* systemd answers before it writes; masks that are set in between would be cut. */
+static void wait_cpus(const char *path, const Bitset *cpus) {
+        for (unsigned i = 0; i < 50; i++) {
+                _cleanup_(bitset_done) Bitset now = BITSET_EMPTY;
+                _cleanup_free_ char *is = NULL;
+
+                if (read_line_at(AT_FDCWD, path, &is) < 0 || (*is && bitset_parse(is, &now) < 0) ||
+                    bitset_equal(&now, cpus))
+                        return;
+                (void) usleep(4000);
+        }
+}
+
 /* 1 written, 0 could not be: said so. */
 static int cpus_write(const UndoEntry *entry, const char *path, const Bitset *cpus, Outcome *o) {
         _cleanup_free_ char *text = NULL, *message = NULL, *dir = NULL;
@@ -372,6 +387,8 @@ static int cpus_write(const UndoEntry *entry, const char *path, const Bitset *cp
 
         if (group_is_unit(entry)) {
                 r = scope_set_cpus(strrchr(entry->new_path, '/') + 1, cpus, &message);
+                if (r >= 0)
+                        wait_cpus(path, cpus);
                 return r >= 0 ? 1 : strv_extendf(&o->messages, "%s", message ? message : strerror(-r));
         }
         r = bitset_format(cpus, &text);
@@ -468,6 +485,27 @@ static int put_back_members(const Enforcer *e, const UndoEntry *entry, const cha
         return n > 0;
 }
 
+/* The group they came from is gone, and those above it may hold no processes: they stay in ours, without a limit. */
+static int group_lift(const Enforcer *e, const UndoEntry *entry, Outcome *o) {
+        _cleanup_(bitset_done) Bitset now = BITSET_EMPTY;
+        _cleanup_free_ char *path = NULL;
+        int r = streq(entry->controller, "systemd") ? -ENOENT : cpus_read(e, entry, &path, &now);
+
+        if (r >= 0 && !bitset_isempty(&now))
+                r = cpus_write(entry, path, &BITSET_EMPTY, o);
+        if (r == -ENOMEM)
+                return r;
+        if (group_populated(e, entry))
+                r = strv_extendf(&o->messages,
+                                 "%s: %s is gone, where the processes in %s came from: they stay, without a limit",
+                                 strempty(entry->job), entry->old_path, entry->new_path);
+        return r == -ENOMEM ? r : 1;
+}
+
+static bool is_gone(const char *dir) {
+        return access(dir, F_OK) < 0 && errno == ENOENT;
+}
+
 int group_put_back(Enforcer *e, const UndoEntry *entry, Outcome *o) {
         const char *mount = group_mount(e, entry->controller);
         _cleanup_free_ char *dir = mount ? path_join(mount, entry->old_path + 1) : NULL;
@@ -477,6 +515,10 @@ int group_put_back(Enforcer *e, const UndoEntry *entry, Outcome *o) {
                 return 1;
         if (!dir)
                 return -ENOMEM;
+        while (streq(entry->controller, "cpuset") && strlen(dir) > strlen(mount) && is_gone(dir))
+                *strrchr(dir, '/') = '\0'; /* what is left of it will do */
+        if (is_gone(dir))
+                return group_lift(e, entry, o);
         for (unsigned pass = 0; pass < THREAD_PASSES_MAX && r > 0; pass++)
                 r = put_back_members(e, entry, dir, o);
         if (r == -ENOMEM)

@@ -126,8 +126,8 @@ taken_over() {
 
 @test "it has the capabilities that the unit names, and no network" {
         pid=$(main_pid)
-        # CAP_DAC_READ_SEARCH 2, CAP_SYS_PTRACE 19, CAP_SYS_NICE 23
-        [ "$(sed -n 's/^CapEff:[[:space:]]*//p' "/proc/$pid/status")" = 0000000000880004 ]
+        # CAP_DAC_OVERRIDE 1, CAP_DAC_READ_SEARCH 2, CAP_SYS_PTRACE 19, CAP_SYS_NICE 23
+        [ "$(sed -n 's/^CapEff:[[:space:]]*//p' "/proc/$pid/status")" = 0000000000880006 ]
         [ "$(sed -n 's/^Seccomp:[[:space:]]*//p' "/proc/$pid/status")" = 2 ]
         [ "$(systemctl show -P RestrictAddressFamilies qschedd)" = AF_UNIX ]
 }
