@@ -309,7 +309,31 @@ static int tell_claims(const Snapshot *s, const Job *const *jobs, size_t n_jobs,
         return 0;
 }
 
+/* Bound pids that are gone. */
+static unsigned count_ended(const Snapshot *s, const Match *m) {
+        unsigned n = 0;
+
+        for (size_t i = 0; m && m->start_times && i < m->n_pids; i++) {
+                const Task *t = m->start_times[i] != 0 ? snapshot_task(s, m->pids[i]) : NULL;
+
+                n += m->start_times[i] != 0 && (!t || t->start_time != m->start_times[i]);
+        }
+        return n;
+}
+
+/* Takes as many ranks without a process off the end of the list as there are bound processes that ended. */
+static void drop_ended(RankList *l, size_t from, unsigned n_ended) {
+        for (size_t i = l->n_ranks; i-- > from && n_ended > 0;) {
+                if (l->ranks[i].task)
+                        continue;
+                free(l->ranks[i].name);
+                memmove(l->ranks + i, l->ranks + i + 1, (--l->n_ranks - i) * sizeof(Rank));
+                n_ended--;
+        }
+}
+
 static int add_job(const Snapshot *s, const Job *j, const Fit *fits, size_t n_fits, RankList *l) {
+        const size_t begin = l->n_ranks;
         unsigned first = 0;
         int r;
 
@@ -336,9 +360,12 @@ static int add_job(const Snapshot *s, const Job *j, const Fit *fits, size_t n_fi
                 r = fill_section(j, ranks, first, count, fits + at, n, &l->messages);
                 if (r < 0)
                         return r;
+                drop_ended(l, l->n_ranks - count, count_ended(s, section->match));
                 at += n;
                 first += count;
         }
+        for (size_t i = begin; i < l->n_ranks; i++)
+                l->ranks[i].of = first;
         return missing_pids(s, j, &l->messages);
 }
 

@@ -73,6 +73,7 @@ typedef struct Rank {
         const Job *job;
         const Ranks *section;
         unsigned index;   /* within the job, over all its sections in order */
+        unsigned of;      /* ranks of the job, with those that ended */
         char *name;       /* "train/0" */
         const Task *task; /* the process that fills it; NULL: planned only */
 } Rank;
@@ -85,6 +86,7 @@ typedef struct RankList {
 
 /* Fits the snapshot's tasks to the jobs' ranks: a task belongs to the first job (by priority, then order) that matches
  * it or that its `job` names; descendants of a matched task belong to its rank; order by rank number where known
- * (torchrun's RANK …), else by the order of pid:, else by start time. Tasks that fit no rank stay foreign. */
+ * (torchrun's RANK …), else by the order of pid:, else by start time. Tasks that fit no rank stay foreign. A rank whose
+ * bound process has ended can never be filled again, and is left out. */
 int ranks_match(const Snapshot *s, const Job *const *jobs, size_t n_jobs, RankList *ret);
 void rank_list_done(RankList *l);

@@ -269,12 +269,14 @@ static int make_links(Placement *p) {
 static int make_traffic(Placement *p, const Job *const *jobs, size_t n_jobs, char **ret_message) {
         for (size_t j = 0, first = 0; j < n_jobs; j++) {
                 _cleanup_free_ double *m = NULL;
-                size_t n = 0;
+                const PlacementRank *ranks = p->ranks + first;
+                size_t n = 0, of;
                 int r;
 
-                while (first + n < p->n_ranks && p->ranks[first + n].rank->job == jobs[j])
+                while (first + n < p->n_ranks && ranks[n].rank->job == jobs[j])
                         n++;
-                r = job_traffic(jobs[j], (unsigned) n, &m, ret_message);
+                of = n > 0 ? ranks[0].rank->of : 0;
+                r = of > 0 ? job_traffic(jobs[j], (unsigned) of, &m, ret_message) : 0;
                 if (r < 0)
                         return r;
                 if (m && !p->traffic) {
@@ -283,7 +285,9 @@ static int make_traffic(Placement *p, const Job *const *jobs, size_t n_jobs, cha
                                 return -ENOMEM;
                 }
                 for (size_t a = 0; m && a < n; a++)
-                        memcpy(p->traffic + (first + a) * p->n_ranks + first, m + a * n, n * sizeof(double));
+                        for (size_t b = 0; b < n; b++)
+                                p->traffic[(first + a) * p->n_ranks + first + b] =
+                                        m[ranks[a].rank->index * of + ranks[b].rank->index];
                 first += n;
         }
         return 0;

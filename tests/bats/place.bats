@@ -84,6 +84,24 @@ teardown() {
         [ ! -e "$D/state/jobs/big.job" ]
 }
 
+@test "a rank of a pid that has ended takes no CPUs any more; the job stays, empty, when all have" {
+        need_cpus 2
+        start_qschedd
+        worker --threads=1
+        worker --threads=1
+        apply "$(job one "${workers[@]}" | sed /CPUs=/d)"
+        [ "$(masks "${workers[0]}")" != "$(all_cpus)" ]
+        kill "${workers[1]}"
+        wait_until 10 eval '[ "$(masks "${workers[0]}")" = "$(all_cpus)" ]'
+        [ "$(status | jq -r '[.plan.tasks[].name] | join(" ")')" = one/0 ]
+        kill "${workers[0]}"
+        wait_until 10 eval '[ "$(status | jq -r ".plan.tasks | length")" = 0 ]'
+        [ "$(status | jq -r '.jobs[].name')" = one ]
+        worker --threads=1
+        apply "$(job two "$last" | sed /CPUs=/d)"
+        [ "$(masks "$last")" = "$(all_cpus)" ]
+}
+
 @test "jobs are decided together: the second apply keeps away from the first" {
         need_cpus 2
         start_qschedd
