@@ -198,7 +198,7 @@ uint64_t sa_default_sweeps(const Qubo *q);
 int exact_search(const Frame *f, Limit *probe, Limit *whole, uint64_t max_steps, Incumbent *best, SolveResult *r);
 uint64_t exact_steps(const Qubo *q, uint64_t sweeps); /* the work that so many sweeps stand for */
 #define EXACT_MAX_VARIABLES 32768U
-#define EXACT_MAX_COUPLINGS ((size_t) 16 << 20) /* of a model with tables, which it turns into rows */
+#define EXACT_MAX_COUPLINGS ((size_t) 40 << 20) /* of a model with tables, which it turns into rows */
 
 bool fits_all(const Qubo *q);
 extern const Solver solver_auto, solver_exact, solver_greedy, solver_sa;
