@@ -10,12 +10,14 @@
 #include "daemon/move-pages.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/kcmp.h>
 #include <poll.h>
 #include <sys/syscall.h>
 
 #include "common/clock.h"
+#include "common/fileio.h"
 #include "daemon/move-pages-internal.h"
 #include "daemon/readers/tasks.h"
 
@@ -175,8 +177,19 @@ static bool alive(const MovePages *m) {
         return process_is(m->report.process.pid, m->report.process.start_time) > 0;
 }
 
+/* On its way out a process has lost its memory before it counts as ended, and the kernel says EINVAL. */
+static bool lost_memory(const MovePages *m) {
+        _cleanup_free_ char *text = NULL;
+        char path[40];
+
+        (void) snprintf(path, sizeof(path), "/proc/%d/statm", (int) m->report.process.pid);
+        return this_system(m) && (read_file_at(AT_FDCWD, path, 4096, &text, NULL) < 0 || strncmp(text, "0 ", 2) == 0);
+}
+
 /* A whole call failed. */
 static int call_failed(MovePages *m, int error) {
+        if (error == EINVAL && lost_memory(m))
+                error = ESRCH;
         switch (error) {
         case ESRCH: return move_finish(m, MOVE_GONE, 0, "the process has ended");
         case EACCES:
@@ -342,7 +355,7 @@ int move_pages_step(MovePages *m) {
         if (m->over)
                 return 0;
         r = step(m);
-        if (r == -ESRCH)
+        if (r == -ESRCH || (r == -EINVAL && lost_memory(m)))
                 r = move_finish(m, MOVE_GONE, 0, "the process has ended");
         else if (r == -EACCES || r == -EPERM)
                 r = move_finish(m, MOVE_REFUSED, -r, "its memory may not be looked at: %s", strerror(-r));

@@ -3,8 +3,8 @@
  * What the lines of the undo journal mean. Each change of the entries in memory is made by replaying the line that was
  * written for it, so a restart arrives at the same entries as the daemon that wrote them.
  *
- * Entries are found by tid through a small open-addressing table of indices; a forgotten entry keeps its place (so that
- * pointers to others stay valid in a loop that forgets) until undo_entries() closes the gaps.
+ * Entries are found through undo-index.c; a forgotten entry keeps its place (so that pointers to others stay valid in a
+ * loop that forgets) until undo_entries() closes the gaps.
  */
 #include <errno.h>
 #include <limits.h>
@@ -27,40 +27,6 @@ static void entry_done(UndoEntry *e) {
         *e = (UndoEntry){ .type = _UNDO_MAX };
 }
 
-static size_t slot_of(const Undo *u, pid_t tid) {
-        return ((uint32_t) tid * 2654435761U) & (u->n_slots - 1);
-}
-
-static void slot_add(Undo *u, size_t index) {
-        size_t s = slot_of(u, u->entries[index].tid);
-
-        while (u->slots[s] != 0)
-                s = (s + 1) & (u->n_slots - 1);
-        u->slots[s] = index + 1;
-}
-
-static void slots_fill(Undo *u) {
-        memset(u->slots, 0, u->n_slots * sizeof(*u->slots));
-        for (size_t i = 0; i < u->n_entries; i++)
-                if (u->entries[i].type == UNDO_AFFINITY)
-                        slot_add(u, i);
-}
-
-static int slots_grow(Undo *u) {
-        size_t n = u->n_slots ? u->n_slots * 2 : 256, *slots;
-
-        if (u->n_slots > 2 * (u->n_entries + 1))
-                return 0;
-        slots = calloc(n, sizeof(*slots));
-        if (!slots)
-                return -ENOMEM;
-        free(u->slots);
-        u->slots = slots;
-        u->n_slots = n;
-        slots_fill(u);
-        return 0;
-}
-
 static UndoEntry *entry_add(Undo *u) {
         if (u->n_entries == u->n_allocated) {
                 size_t n = u->n_allocated ? u->n_allocated * 2 : 64;
@@ -71,32 +37,22 @@ static UndoEntry *entry_add(Undo *u) {
                 u->entries = e;
                 u->n_allocated = n;
         }
-        if (slots_grow(u) < 0)
+        if (undo_index_grow(u) < 0)
                 return NULL;
         u->entries[u->n_entries] = (UndoEntry){ .type = _UNDO_MAX };
         return &u->entries[u->n_entries];
 }
 
 static UndoEntry *find_tid(const Undo *u, pid_t tid, uint64_t tid_start) {
-        if (u->n_slots == 0)
-                return NULL;
-        for (size_t s = slot_of(u, tid); u->slots[s] != 0; s = (s + 1) & (u->n_slots - 1)) {
-                UndoEntry *e = &u->entries[u->slots[s] - 1];
-
-                if (e->type == UNDO_AFFINITY && e->tid == tid && e->tid_start == tid_start)
-                        return e;
-        }
-        return NULL;
+        return (UndoEntry *) undo_find_tid(u, tid, tid_start);
 }
 
 static UndoEntry *find_cgroup(const Undo *u, Process p, const char *controller) {
-        for (size_t i = 0; i < u->n_entries; i++) {
-                UndoEntry *e = &u->entries[i];
+        const UndoEntry *e = NULL;
 
-                if (e->type == UNDO_CGROUP && e->process.pid == p.pid && e->process.start_time == p.start_time &&
-                    streq(e->controller, controller))
-                        return e;
-        }
+        while ((e = undo_next_of(u, p, e)))
+                if (e->type == UNDO_CGROUP && streq(e->controller, controller))
+                        return (UndoEntry *) e;
         return NULL;
 }
 
@@ -108,13 +64,11 @@ static UndoEntry *find_path(const Undo *u, UndoType type, const char *path) {
 }
 
 static UndoEntry *find_yield(const Undo *u, Process p) {
-        for (size_t i = 0; i < u->n_entries; i++) {
-                UndoEntry *e = &u->entries[i];
+        const UndoEntry *e = NULL;
 
-                if (e->type == UNDO_YIELD && !e->irq.device && e->process.pid == p.pid &&
-                    e->process.start_time == p.start_time)
-                        return e;
-        }
+        while ((e = undo_next_of(u, p, e)))
+                if (e->type == UNDO_YIELD && !e->irq.device)
+                        return (UndoEntry *) e;
         return NULL;
 }
 
@@ -132,10 +86,6 @@ static UndoEntry *find_irq(const Undo *u, UndoType type, const UndoIrq *irq) {
 static void entry_forget(Undo *u, UndoEntry *e) {
         entry_done(e);
         u->n_dead++;
-}
-
-const UndoEntry *undo_find_tid(const Undo *u, pid_t tid, uint64_t tid_start) {
-        return find_tid(u, tid, tid_start);
 }
 
 const UndoEntry *undo_find_cgroup(const Undo *u, Process p, const char *controller) {
@@ -182,7 +132,7 @@ const UndoEntry *undo_entries(Undo *u, size_t *ret_n) {
                                 u->entries[n++] = u->entries[i];
                 u->n_entries = n;
                 u->n_dead = 0;
-                slots_fill(u);
+                undo_index_fill(u);
         }
         *ret_n = u->n_entries;
         return u->entries;
@@ -192,8 +142,7 @@ void undo_clear(Undo *u) {
         for (size_t i = 0; i < u->n_entries; i++)
                 entry_done(&u->entries[i]);
         u->n_entries = u->n_dead = 0;
-        if (u->n_slots > 0)
-                slots_fill(u);
+        undo_index_fill(u);
         strv_free(u->unknown);
         u->unknown = NULL;
 }
@@ -303,8 +252,7 @@ static int replay_entry(Undo *u, UndoEntry *e, UndoEntry *known, int r) {
                 if (n) {
                         *n = *e;
                         u->n_entries++;
-                        if (n->type == UNDO_AFFINITY)
-                                slot_add(u, u->n_entries - 1);
+                        undo_index_add(u, u->n_entries - 1);
                         return 0;
                 }
                 r = -ENOMEM;
@@ -455,7 +403,8 @@ static int replay_commit(Undo *u, const json_t *o) {
 }
 
 bool undo_abortable(const UndoEntry *e, uint64_t id) {
-        return e->type != _UNDO_MAX && e->type != UNDO_CGROUP && e->type != UNDO_DIR && e->id == id && !e->committed;
+        return e->type != _UNDO_MAX && e->type != UNDO_CGROUP && e->type != UNDO_DIR && e->type != UNDO_MEMS &&
+               e->id == id && !e->committed;
 }
 
 static void entry_abort(Undo *u, UndoEntry *e) {
@@ -500,7 +449,8 @@ static int replay_revert(Undo *u, const json_t *o) {
         for (size_t i = 0; i < u->n_entries; i++) {
                 UndoEntry *e = &u->entries[i];
 
-                if ((e->type != UNDO_AFFINITY && e->type != UNDO_CGROUP) || (v && !streq(e->job, json_string_value(v))))
+                if ((e->type != UNDO_AFFINITY && e->type != UNDO_CGROUP && e->type != UNDO_MEMS) ||
+                    (v && !streq(e->job, json_string_value(v))))
                         continue;
                 e->committed = false;
                 bitset_zero(&e->before);

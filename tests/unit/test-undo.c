@@ -323,6 +323,36 @@ static void test_cpus(void **state) {
         }
 }
 
+/* A wall stands with its note and outlives commits; a revert that was cut short ends it. */
+static void test_mems(void **state) {
+        _cleanup_(bitset_done) Bitset old = BITSET_EMPTY, new = BITSET_EMPTY;
+        Fixture *f = *state;
+        const UndoEntry *e;
+        uint64_t id;
+
+        assert_int_equal(bitset_set(&new, 3), 0);
+        assert_int_equal(undo_note_mems(f->undo, "a", (Process){ 80, 1234 }, "unified", "/qsched.slice/x", &old, &new),
+                         0);
+        assert_int_equal(undo_begin(f->undo, "a", &id), 0);
+        assert_int_equal(undo_commit(f->undo, id), 0);
+        reopen(f);
+        assert_null(f->messages);
+        assert_null(undo_find_cpus(f->undo, "/qsched.slice/x"));
+        e = undo_find_mems(f->undo, "/qsched.slice/x");
+        assert_non_null(e);
+        assert_true(e->committed);
+        assert_true(undo_is_of_process(e));
+        assert_string_equal(e->controller, "unified");
+        assert_set(&e->old, "");
+        assert_set(&e->new, "3");
+        assert_int_equal(undo_revert(f->undo, "a"), 0);
+        reopen(f);
+        assert_false(undo_find_mems(f->undo, "/qsched.slice/x")->committed);
+        assert_int_equal(undo_forget(f->undo, undo_find_mems(f->undo, "/qsched.slice/x")), 0);
+        reopen(f);
+        assert_int_equal(count(f->undo), 0);
+}
+
 /* A line that came half into the file, and could not be cut off: no other may join it. */
 static void test_torn(void **state) {
         const struct rlimit none = { RLIM_INFINITY, RLIM_INFINITY };
@@ -619,6 +649,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_abort_restored, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_committed, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_cpus, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_mems, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_torn, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_revert_mark, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_forget_empties, setup, teardown),
