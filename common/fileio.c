@@ -107,6 +107,16 @@ int read_text_file(const char *path, size_t max, char **ret, size_t *ret_size, c
         return 0;
 }
 
+int read_stdin(size_t max, char **ret, size_t *ret_size, char **ret_message) {
+        int r = read_all(STDIN_FILENO, MIN(max, (size_t) 65535), max, ret, ret_size);
+
+        if (r == -EFBIG)
+                return text_fail(r, ret_message, "standard input: larger than %zu KiB", max >> 10);
+        if (r < 0)
+                return text_fail(r, ret_message, "standard input: cannot be read: %s", strerror(-r));
+        return 0;
+}
+
 int read_line_at(int dirfd, const char *path, char **ret) {
         _cleanup_free_ char *text = NULL;
         size_t n;

@@ -13,6 +13,8 @@ int read_file_at(int dirfd, const char *path, size_t max, char **ret, size_t *re
 int read_regular_file(const char *path, size_t max, char **ret, size_t *ret_size);
 /* As above with a sentence "PATH: …" for whatever goes wrong. */
 int read_text_file(const char *path, size_t max, char **ret, size_t *ret_size, char **ret_message);
+/* Until its end, however long that takes: for what a person pipes in. */
+int read_stdin(size_t max, char **ret, size_t *ret_size, char **ret_message);
 /* First line without newline, trailing blanks cut. */
 int read_line_at(int dirfd, const char *path, char **ret);
 int read_u64_at(int dirfd, const char *path, uint64_t *ret);

@@ -560,7 +560,11 @@ int job_load(const char *path, Job **ret, char **ret_message) {
         size_t size;
         int r;
 
-        r = read_text_file(path, INI_FILE_MAX, &text, &size, ret_message);
+        if (streq(path, "-")) {
+                r = read_stdin(INI_FILE_MAX, &text, &size, ret_message);
+                path = "stdin"; /* also the name of a job without Name= */
+        } else
+                r = read_text_file(path, INI_FILE_MAX, &text, &size, ret_message);
         if (r < 0)
                 return r;
         return parse(path, path, text, size, NULL, ret, ret_message);

@@ -9,5 +9,5 @@ extern const ConfigItem job_items[]; /* sections Job, Ranks, Traffic */
 
 /* label: for messages and the default name. matrix_text: content of what Matrix= names, or NULL. -EBADMSG + sentence */
 int job_parse(const char *label, const char *text, size_t size, const char *matrix_text, Job **ret, char **ret_message);
-/* Reads the file and the matrix it names (relative to the job file). */
+/* Reads the file ("-": standard input) and the matrix it names (relative to the job file). */
 int job_load(const char *path, Job **ret, char **ret_message);

@@ -317,6 +317,17 @@ bad_job() { # text with backslash sequences: a sentence with the file's name, ex
         fails 1 as_nobody qschedctl plan --machine "$M" "$D/train.job"
 }
 
+@test "a job file from standard input" {
+        M=$data/machines/24em64t-2n6c2t-pci.xml
+        printf '[Job]\nName=piped\n[Ranks]\nCount=2\n' >"$D/piped.job"
+        qschedctl plan --json --machine "$M" - <"$D/piped.job" >"$D/out"
+        qschedctl plan --json --machine "$M" "$D/piped.job" | jq -S 'del(.elapsed_us)' >"$D/want"
+        jq -S 'del(.elapsed_us)' "$D/out" | cmp - "$D/want"
+        printf '[Ranks]\nCount=x\n' >"$D/in"
+        fails 1 qschedctl plan --machine "$M" - <"$D/in"
+        grep -q '^qschedctl: stdin:2: ' "$D/err"
+}
+
 @test "a line of 100 MB, as a job and as a machine: a sentence, little memory" {
         head -c 100000000 /dev/zero | tr '\0' a >"$D/long"
         (
@@ -409,7 +420,7 @@ bad_job() { # text with backslash sequences: a sentence with the file's name, ex
         gone 0 --version
         gone 0 topology --json "${K[@]}"
         gone 0 plan "${K[@]}" "$D/train.job"
-        ranks 500 >"$D/r500.job"
+        { ranks 500; echo MinCPUs=100; } >"$D/r500.job"
         gone 4 plan "${K[@]}" "$D/r500.job" --json
 }
 
