@@ -76,6 +76,8 @@ typedef struct Threads {
         pid_t *fresh; /* found by the last threads_next() */
         size_t n_fresh;
         unsigned n_passes, n_quiet;
+        const RoleThread *listed; /* what the first listing gives, when it has just been made; NULL: it is made */
+        size_t n_listed;
         bool changed; /* by the caller: a mask was written */
 } Threads;
 
@@ -134,9 +136,11 @@ int transaction_rollback(Enforcer *e, int error, Outcome *o);
 /* Splits the task's pool between the threads of its process and of these children. -ESRCH: the process is gone. */
 int role_place(Enforcer *e, const PlanTask *task, const Process *children, size_t n_children, const Bitset *allowed,
                RoleThreads *ret_threads, const RolePlace **ret);
-/* What a thread of the task's process, or of one of its children, gets; NULL: not known before the next split. */
-const Bitset *role_place_cpus(const Enforcer *e, const RolePlace *p, const RoleThreads *threads, const PlanTask *task,
+/* What a thread of the task's process, or of one of its children, gets; NULL: not known before the next split.
+ * index: of it in the threads that the pool was split for; SIZE_MAX: it is none of them. */
+const Bitset *role_place_cpus(const Enforcer *e, const RolePlace *p, size_t index, const PlanTask *task,
                               Process process, const Thread *t);
+const Bitset *role_place_listed(const RolePlace *p, size_t index, const PlanTask *task); /* … as it was named then */
 void role_places_sweep(Enforcer *e); /* forgets processes that have ended */
 void role_places_clear(Enforcer *e);
 

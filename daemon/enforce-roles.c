@@ -102,25 +102,25 @@ int role_place(Enforcer *e, const PlanTask *task, const Process *children, size_
         return 0;
 }
 
-/* Isolated CPUs are dealt out one by one, to few threads. */
-static const Bitset *single_cpu(const RolePlace *p, const RoleThreads *threads, pid_t tid) {
-        for (size_t i = 0; i < threads->n_threads; i++)
-                if (threads->threads[i].tid == tid)
-                        return role_split_cpus(&p->split, i);
-        return NULL;
+static const Bitset *whole_or_part(const RolePlace *p, const PlanTask *task, const Bitset *cpus) {
+        return cpus && bitset_equal(cpus, &p->within) ? &task->cpus : cpus;
 }
 
-const Bitset *role_place_cpus(const Enforcer *e, const RolePlace *p, const RoleThreads *threads, const PlanTask *task,
+const Bitset *role_place_listed(const RolePlace *p, size_t index, const PlanTask *task) {
+        return whole_or_part(p, task, role_split_cpus(&p->split, index));
+}
+
+const Bitset *role_place_cpus(const Enforcer *e, const RolePlace *p, size_t index, const PlanTask *task,
                               Process process, const Thread *t) {
         const RoleThread thread = { .pid = process.pid,
                                     .tid = t->tid,
                                     .comm = t->comm,
                                     .is_main = t->tid == task->process.pid,
                                     .is_child = process.pid != task->process.pid };
-        const Bitset *cpus = p->split.single ? single_cpu(p, threads, t->tid)
-                                             : role_split_late(&p->split, e->roles, &thread);
 
-        return cpus && bitset_equal(cpus, &p->within) ? &task->cpus : cpus;
+        if (p->split.single) /* isolated CPUs are dealt out one by one */
+                return index == SIZE_MAX ? NULL : role_place_listed(p, index, task);
+        return whole_or_part(p, task, role_split_late(&p->split, e->roles, &thread));
 }
 
 const RoleSplit *enforcer_split(const Enforcer *e, Process p) {
@@ -168,15 +168,12 @@ int bearers_add(Bearers *b, pid_t tid, uint64_t start) {
 }
 
 static int bearers_of(Bearers *b, Process p) {
-        const UndoEntry *entries, *own = undo_find_tid(b->undo, p.pid, p.start_time);
-        size_t n;
+        const UndoEntry *own = undo_find_tid(b->undo, p.pid, p.start_time), *e = NULL;
         int r = own ? bearers_add_entry(b, own) : 0;
 
-        entries = undo_entries(b->undo, &n);
-        for (size_t i = 0; i < n && r >= 0; i++)
-                if (entries[i].type == UNDO_AFFINITY && entries[i].process.pid == p.pid &&
-                    entries[i].process.start_time == p.start_time)
-                        r = bearers_add_entry(b, &entries[i]);
+        while (r >= 0 && (e = undo_next_of(b->undo, p, e)))
+                if (e->type == UNDO_AFFINITY)
+                        r = bearers_add_entry(b, e);
         return r;
 }
 

@@ -110,10 +110,22 @@ static size_t threads_count(pid_t pid) {
         return st.threads;
 }
 
+static int threads_copy(const Threads *t, pid_t **ret, size_t *ret_n) {
+        pid_t *all = calloc(t->n_listed, sizeof(*all));
+
+        if (!all)
+                return -ENOMEM;
+        for (size_t i = 0; i < t->n_listed; i++)
+                all[i] = t->listed[i].tid;
+        *ret = all;
+        *ret_n = t->n_listed;
+        return 0;
+}
+
 static int threads_list(Threads *t, pid_t pid) {
         _cleanup_free_ pid_t *all = NULL;
         size_t n, n_fresh = 0;
-        int r = process_threads(pid, &all, &n);
+        int r = t->n_listed > 0 && t->n_passes == 1 ? threads_copy(t, &all, &n) : process_threads(pid, &all, &n);
 
         if (r < 0)
                 return r;

@@ -23,11 +23,12 @@ typedef struct Pass { /* over the threads of one process */
         const char *job;
         const char *name; /* for sentences */
         const PlanTask *task;
-        const Bitset *wanted;   /* by the thread at hand; else the task's pool */
-        const RolePlace *place; /* NULL: every thread gets the pool */
-        RoleThreads threads;
-        bool left;    /* one thread per core is not possible: nothing is written */
-        Process heir; /* the task's process, of whose threads children inherit */
+        const Bitset *wanted;    /* by the thread at hand; else the task's pool */
+        const RolePlace *place;  /* NULL: every thread gets the pool */
+        RoleThreads threads;     /* those that the pool was split for … */
+        size_t listed, n_listed; /* … and where the process at hand has its own among them */
+        bool left;               /* one thread per core is not possible: nothing is written */
+        Process heir;            /* the task's process, of whose threads children inherit */
         Identity identity;
         Bearers bearers;
         Allowed allowed;
@@ -139,12 +140,16 @@ static bool is_part_of(const UndoEntry *entry, const Bitset *pool) {
 
 /* Nothing to write, but the cpuset is another one: the journal must know, to tell its next change from a taskset. Or the
  * pool is, of which the thread has the same part as before. */
+static bool is_outdated(const Pass *p, const UndoEntry *entry) {
+        return !bitset_equal(&entry->cpuset, &p->allowed.cpus) ||
+               (bitset_equal(&entry->new, p->wanted) && !is_part_of(entry, &p->task->cpus));
+}
+
 static int renote(Pass *p, const Thread *t, const UndoEntry *entry) {
         bool ours = bitset_equal(&entry->new, p->wanted);
         int r;
 
-        if (p->only_note ||
-            (bitset_equal(&entry->cpuset, &p->allowed.cpus) && (!ours || is_part_of(entry, &p->task->cpus))))
+        if (p->only_note || !is_outdated(p, entry))
                 return 0;
         r = transaction_begin(p->t);
         return r < 0 ? r
@@ -187,13 +192,49 @@ static int drifted(Pass *p, const Thread *t, const UndoEntry *entry, const Bitse
         return act == DRIFT_WRITTEN;
 }
 
+/* Where the thread is in p->threads; SIZE_MAX: it has been born since, or the pool is not split. */
+static size_t find_listed(const Pass *p, pid_t tid) {
+        size_t low = p->listed, end = p->listed + (p->place ? p->n_listed : 0), high = end;
+
+        while (low < high) {
+                size_t mid = (low + high) / 2;
+
+                if (p->threads.threads[mid].tid < tid)
+                        low = mid + 1;
+                else
+                        high = mid;
+        }
+        return low < end && p->threads.threads[low].tid == tid ? low : SIZE_MAX;
+}
+
+/* By what was read of it when the pool was split, a moment ago: it is as noted, and nothing is to be done. That is what
+ * nearly all threads are at nearly every tick, so it takes one system call. Whatever is to be done is judged anew, by
+ * who it is by then. */
+static int is_steady(Pass *p, size_t index) {
+        _cleanup_(bitset_done) Bitset current = BITSET_EMPTY;
+        pid_t tid = p->threads.threads[index].tid;
+        const UndoEntry *entry = undo_find_tid(p->e->undo, tid, p->threads.starts[index]);
+        int r;
+
+        if (!entry || p->only_note || drift_is_yielded(p->e, p->heir))
+                return 0;
+        p->wanted = role_place_listed(p->place, index, p->task);
+        r = mask_read(tid, &current);
+        if (r < 0)
+                return r == -ENOMEM ? r : 0;
+        return judge(p, entry, &current) == JUDGE_SAME && !excluded(p, &current) && !is_outdated(p, entry);
+}
+
 static int apply_thread(Pass *p, pid_t tid) {
         _cleanup_(bitset_done) Bitset current = BITSET_EMPTY;
         const UndoEntry *entry;
         Judgement judgement;
         Thread t = { .tid = tid };
-        int r;
+        size_t index = find_listed(p, tid);
+        int r = index == SIZE_MAX ? 0 : is_steady(p, index);
 
+        if (r != 0)
+                return r < 0 ? r : outcome_add(p->o, CHANGE_SAME, NULL, p->identity.process, NULL, NULL, NULL, NULL, 0);
         r = thread_read(&p->identity, tid, &t);
         if (r >= 0)
                 r = mask_read(tid, &current);
@@ -201,7 +242,7 @@ static int apply_thread(Pass *p, pid_t tid) {
                 return 0;
         if (r < 0)
                 return leave(p, p->identity.process, &t, r);
-        p->wanted = p->place ? role_place_cpus(p->e, p->place, &p->threads, p->task, p->identity.process, &t)
+        p->wanted = p->place ? role_place_cpus(p->e, p->place, index, p->task, p->identity.process, &t)
                              : &p->task->cpus;
         if (!p->wanted) /* born since the pool was split: the next pass deals it a CPU */
                 return 0;
@@ -227,15 +268,13 @@ static int apply_thread(Pass *p, pid_t tid) {
 }
 
 static void forget_dead_threads(const Pass *p, const Threads *threads) {
-        const UndoEntry *entries;
+        const UndoEntry *e = NULL;
         Thread t;
-        size_t n;
 
-        entries = undo_entries(p->e->undo, &n);
-        for (size_t i = 0; i < n; i++)
-                if (entries[i].type == UNDO_AFFINITY && entries[i].process.pid == p->identity.process.pid &&
-                    !threads_known(threads, entries[i].tid) && thread_read(&p->identity, entries[i].tid, &t) == -ESRCH)
-                        (void) undo_forget(p->e->undo, &entries[i]);
+        while ((e = undo_next_of(p->e->undo, p->identity.process, e)))
+                if (e->type == UNDO_AFFINITY && !threads_known(threads, e->tid) &&
+                    thread_read(&p->identity, e->tid, &t) == -ESRCH)
+                        (void) undo_forget(p->e->undo, e);
 }
 
 static int apply_fresh(Pass *p, Threads *threads) {
@@ -252,7 +291,7 @@ static int apply_fresh(Pass *p, Threads *threads) {
 }
 
 static int apply_threads(Pass *p) {
-        _cleanup_(threads_done) Threads threads = {};
+        _cleanup_(threads_done) Threads threads = { .listed = p->threads.threads + p->listed, .n_listed = p->n_listed };
         int r, k;
 
         while ((r = threads_next(&threads, p->identity.process.pid)) > 0) {
@@ -296,6 +335,15 @@ static int pass_open(Pass *p, Process process) {
         return r < 0 ? leave(p, process, NULL, r) : 1;
 }
 
+/* Of p->threads: the processes come in the same order as there, those that were gone are left out. */
+static void find_own(Pass *p, Process process) {
+        p->listed += p->n_listed;
+        p->n_listed = 0;
+        while (p->listed + p->n_listed < p->threads.n_threads &&
+               p->threads.threads[p->listed + p->n_listed].pid == process.pid)
+                p->n_listed++;
+}
+
 /* Of the task's own process, which comes first. 1 split, or nothing is to be; 0 nothing can be written. */
 static int split_pool(Pass *p, const Process *children, size_t n_children) {
         int r;
@@ -303,6 +351,7 @@ static int split_pool(Pass *p, const Process *children, size_t n_children) {
         if (!p->e->roles || p->only_note)
                 return 1;
         r = role_place(p->e, p->task, children, n_children, &p->allowed.cpus, &p->threads, &p->place);
+        find_own(p, p->heir);
         if (r == -ESRCH)
                 return 0;
         if (r < 0)
@@ -321,6 +370,8 @@ static int apply_process(Pass *p, Process process, const Process *children, size
 
         p->identity = (Identity){ .pidfd = -1, .proc_fd = -1 };
         p->bearers = (Bearers){ .undo = p->e->undo, .process = process, .parent = p->heir };
+        if (process.pid != p->heir.pid)
+                find_own(p, process);
         r = pass_open(p, process);
         if (r > 0 && process.pid == p->heir.pid)
                 r = split_pool(p, children, n_children);

@@ -19,7 +19,7 @@ libdaemon_la_SOURCES = daemon/config.c daemon/config.h daemon/collect.c daemon/c
 	daemon/enforce-util.c daemon/enforce-drift.c daemon/enforce-drift.h daemon/manager-drift.c daemon/enforce-internal.h daemon/enforce.h \
 	daemon/move-pages.c daemon/move-walk.c daemon/move-limits.c daemon/move-report.c daemon/move-pages-internal.h daemon/move-pages.h \
 	daemon/move-queue.c daemon/move-queue.h daemon/manager-move.c daemon/manager-wall.c daemon/enforce-wall.c \
-	daemon/undo.c daemon/undo-replay.c daemon/undo-lines.c daemon/undo-internal.h daemon/undo.h \
+	daemon/undo.c daemon/undo-index.c daemon/undo-replay.c daemon/undo-lines.c daemon/undo-internal.h daemon/undo.h \
 	daemon/manager.c daemon/manager.h daemon/manager-internal.h daemon/manager-apply.c daemon/manager-machine.c daemon/manager-enact.c daemon/manager-change.c daemon/manager-log.c daemon/manager-scope.c daemon/manager-run.c daemon/manager-show.c \
 	daemon/jobs.c daemon/jobs.h daemon/worker.c daemon/worker.h daemon/authority.c daemon/authority.h \
 	daemon/bus.c daemon/bus.h daemon/bus-internal.h daemon/bus-signals.c daemon/bus-objects.c daemon/bus-objects.h

@@ -6,6 +6,10 @@
 
 #include "daemon/undo.h"
 
+typedef struct UndoChain { /* of the processes of one bucket: index + 1, 0 none */
+        size_t first, last;
+} UndoChain;
+
 struct Undo {
         char *path;
         int dir_fd; /* holds the lock */
@@ -22,6 +26,8 @@ struct Undo {
         UndoEntry *entries; /* type _UNDO_MAX: forgotten, until undo_entries() closes the gaps */
         size_t n_entries, n_allocated, n_dead;
         size_t *slots; /* tid -> index + 1 into entries; open addressing */
+        UndoChain *chains; /* by pid, as many as slots */
+        size_t *next;      /* by entry, in its chain */
         size_t n_slots;
 };
 
@@ -32,3 +38,9 @@ int undo_replay_text(Undo *u, const char *text, size_t size, unsigned *ret_n_bad
 bool undo_abortable(const UndoEntry *e, uint64_t id); /* is it one that an abort of this transaction ends? */
 int undo_entry_to_json(const UndoEntry *e, const Bitset *new, bool committed, json_t **ret);
 void undo_clear(Undo *u); /* forgets all in memory */
+
+/* undo-index.c */
+int undo_index_grow(Undo *u); /* room for one more entry */
+void undo_index_add(Undo *u, size_t index);
+void undo_index_fill(Undo *u); /* anew, after entries have moved */
+void undo_index_done(Undo *u);

@@ -428,7 +428,7 @@ Undo *undo_free(Undo *u) {
                 return NULL;
         undo_clear(u);
         free(u->entries);
-        free(u->slots);
+        undo_index_done(u);
         free(u->boot);
         free(u->path);
         if (u->fd >= 0)

@@ -114,9 +114,11 @@ int undo_revert(Undo *u,
                 const char *job); /* so that a revert that is cut short is ended by the next start; NULL: all */
 
 /* Live entries, in the order they were made; pointers stay valid until the next undo_entries() or undo_note_*();
- * undo_forget() only empties the one it is given. */
+ * undo_forget() only empties the one it is given, and it may still be gone on from. */
 const UndoEntry *undo_entries(Undo *u, size_t *ret_n);
 const UndoEntry *undo_find_tid(const Undo *u, pid_t tid, uint64_t tid_start); /* its UNDO_AFFINITY entry or NULL */
+/* The next entry of any kind of this process, in the order they were made; after NULL: the first. */
+const UndoEntry *undo_next_of(const Undo *u, Process p, const UndoEntry *after);
 const UndoEntry *undo_find_cgroup(const Undo *u, Process p, const char *controller);
 const UndoEntry *undo_find_cpus(const Undo *u, const char *group);
 const UndoEntry *undo_find_mems(const Undo *u, const char *group);

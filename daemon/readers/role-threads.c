@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /proc/PID/task and the comm of each thread there, which the thread itself may change at any time. */
+/* /proc/PID/task and the stat of each thread there: who it is, and its name, which it may change itself at any time. */
 #include "daemon/readers/role-threads.h"
 
 #include <errno.h>
@@ -11,6 +11,7 @@
 void role_threads_done(RoleThreads *t) {
         free(t->threads);
         free(t->names);
+        free(t->starts);
         *t = (RoleThreads){};
 }
 
@@ -18,6 +19,7 @@ static int grow(RoleThreads *t, size_t more) {
         size_t n = t->n_threads + more;
         RoleThread *threads = reallocarray(t->threads, MAX(n, (size_t) 1), sizeof(*threads));
         char(*names)[16];
+        uint64_t *starts;
 
         if (!threads)
                 return -ENOMEM;
@@ -26,23 +28,22 @@ static int grow(RoleThreads *t, size_t more) {
         if (!names)
                 return -ENOMEM;
         t->names = names;
+        starts = reallocarray(t->starts, MAX(n, (size_t) 1), sizeof(*starts));
+        if (!starts)
+                return -ENOMEM;
+        t->starts = starts;
         return 0;
 }
 
-/* Plain reads: there may be thousands. */
 static int add_thread(RoleThreads *t, int task_fd, pid_t pid, pid_t tid, bool child) {
-        _cleanup_close_ int fd = -1;
-        char path[32], comm[64];
-        ssize_t n;
+        ProcStat stat;
+        int r = proc_read_stat(task_fd, tid, &stat);
 
-        (void) snprintf(path, sizeof(path), "%d/comm", (int) tid);
-        fd = openat(task_fd, path, O_RDONLY | O_CLOEXEC);
-        n = fd < 0 ? -1 : read(fd, comm, sizeof(comm) - 1);
-        if (n < 0)
-                return errno == ENOENT || errno == ESRCH ? 0 : -errno;
-        comm[n] = '\0';
-        comm[strcspn(comm, "\n")] = '\0';
-        (void) snprintf(t->names[t->n_threads], sizeof(*t->names), "%.15s", comm);
+        if (r < 0)
+                return r == -ESRCH || r == -EBADMSG ? 0 : r;
+        stat.comm[strcspn(stat.comm, "\n")] = '\0';
+        (void) snprintf(t->names[t->n_threads], sizeof(*t->names), "%.15s", stat.comm);
+        t->starts[t->n_threads] = stat.start_time;
         t->threads[t->n_threads++] = (RoleThread){
                 .pid = pid, .tid = tid, .is_main = !child && tid == pid, .is_child = child
         };

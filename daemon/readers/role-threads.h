@@ -9,6 +9,7 @@ typedef struct RoleThreads {
         RoleThread *threads; /* the process's by tid, then each child's; comm points into names */
         size_t n_threads;
         char (*names)[16];
+        uint64_t *starts; /* when each was born, as in its stat */
 } RoleThreads;
 
 /* root "" for this system. A child or a thread that is gone is left out; -ESRCH: the process itself is, or is another
