@@ -99,6 +99,7 @@ static uint64_t room_on(const Manager *m, const Bitset *nodes, bool besides) {
                     !room.exists || (besides && !t->nodes[i].ordinary))
                         continue;
                 reserve = (uint64_t) ((double) room.total * m->config->move_params.reserve);
+                room.free += room.cache; /* what comes later may take that */
                 sum += room.free > reserve ? room.free - reserve : 0;
         }
         return sum;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is asked before each chunk: does anybody wait for memory, which target has room above its reserve and is in the
- * process's cpuset.mems, is the cgroup far enough from its limit? Page cache that can go at once (inactive, clean) does
- * not count as used, neither of a node nor of a cgroup: else every host that has been up for long and every container
- * that has read files would be full.
+ * process's cpuset.mems, is the cgroup far enough from its limit? Page cache that can go at once (inactive_file) does
+ * not count as used of a cgroup: else every container that has read files would be full. Of a node it does: the kernel
+ * would drop it while the process waits, for longer than any bound; it is told, since it can be dropped by hand.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,12 +43,11 @@ int node_room(const char *root, unsigned os, NodeRoom *ret) {
                 return r == -ENOMEM ? r : 0;
         if (!line_number(text, "MemTotal:", &total) || !line_number(text, "MemFree:", &available))
                 return 0;
-        if (line_number(text, "Inactive(file):", &cache)) {
-                (void) line_number(text, "Dirty:", &dirty);
-                (void) line_number(text, "Writeback:", &writeback);
-                available += cache - MIN(cache, dirty + writeback);
-        }
-        *ret = (NodeRoom){ true, total * 1024, available * 1024 };
+        (void) line_number(text, "Inactive(file):", &cache);
+        (void) line_number(text, "Dirty:", &dirty);
+        (void) line_number(text, "Writeback:", &writeback);
+        cache -= MIN(cache, dirty + writeback);
+        *ret = (NodeRoom){ true, total * 1024, available * 1024, cache * 1024 };
         return 0;
 }
 
@@ -68,7 +67,19 @@ static int mems_allowed(const MovePages *m, Bitset *ret) {
         return 0;
 }
 
-static int deny_nodes(MovePages *m, const Bitset *allowed, unsigned n_full) {
+static int say_full(MovePages *m, const char *wanted, uint64_t cache) {
+        _cleanup_free_ char *hint = NULL;
+        char bytes[32];
+
+        if (cache > ROOM_MIN && asprintf(&hint, "; %s of page cache there can go: echo 1 >/proc/sys/vm/drop_caches",
+                                         text_format_bytes(bytes, sizeof(bytes), cache)) < 0)
+                return -ENOMEM;
+        return move_finish(m, MOVE_NODE_FULL, 0,
+                           "node %s has no room: %.0f %% of a node's memory stay free (MemFree in its meminfo)%s",
+                           wanted, m->params.reserve * 100, strempty(hint));
+}
+
+static int deny_nodes(MovePages *m, const Bitset *allowed, unsigned n_full, uint64_t cache) {
         _cleanup_free_ char *wanted = NULL, *has = NULL;
         int r = bitset_format(&m->nodes, &wanted);
 
@@ -77,10 +88,7 @@ static int deny_nodes(MovePages *m, const Bitset *allowed, unsigned n_full) {
         if (r < 0)
                 return r;
         if (n_full > 0)
-                return move_finish(
-                        m, MOVE_NODE_FULL, 0,
-                        "node %s has no room: %.0f %% of a node's memory stay free (MemFree and Inactive(file) in its meminfo)",
-                        wanted, m->params.reserve * 100);
+                return say_full(m, wanted, cache);
         if (!bitset_isempty(allowed) && !bitset_intersects(allowed, &m->nodes))
                 return move_finish(m, MOVE_NODE_DENIED, 0, "node %s is not in the process's cpuset.mems, which is %s",
                                    wanted, has);
@@ -89,7 +97,7 @@ static int deny_nodes(MovePages *m, const Bitset *allowed, unsigned n_full) {
 
 static int pick_node(MovePages *m, unsigned *ret_node, uint64_t *ret_pages) {
         _cleanup_(bitset_done) Bitset allowed = BITSET_EMPTY;
-        uint64_t best = 0;
+        uint64_t best = 0, cache = 0;
         unsigned n_full = 0;
         int r = mems_allowed(m, &allowed);
 
@@ -109,15 +117,16 @@ static int pick_node(MovePages *m, unsigned *ret_node, uint64_t *ret_pages) {
                 if (!room.exists || room.total == 0)
                         continue;
                 reserve = (uint64_t) ((double) room.total * m->params.reserve);
-                if (room.free < reserve + ROOM_MIN)
+                if (room.free < reserve + ROOM_MIN) {
                         n_full++;
-                else if (room.free - reserve > best) {
+                        cache += room.cache;
+                } else if (room.free - reserve > best) {
                         best = room.free - reserve;
                         *ret_node = (unsigned) os;
                 }
         }
         *ret_pages = best / m->report.page_size;
-        return best > 0 ? 0 : deny_nodes(m, &allowed, n_full);
+        return best > 0 ? 0 : deny_nodes(m, &allowed, n_full, cache);
 }
 
 /* 1 there is more pressure than allowed, and that was said; 0 not, or unknown. */

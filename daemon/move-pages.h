@@ -67,7 +67,8 @@ typedef struct MoveReport {
 
 typedef struct NodeRoom {
         bool exists;
-        uint64_t total, free; /* bytes; free counts page cache that can go at once */
+        uint64_t total, free; /* bytes */
+        uint64_t cache;       /* beside that, page cache that the kernel drops for who needs memory */
 } NodeRoom;
 
 int node_room(const char *root, unsigned os, NodeRoom *ret); /* no such node: exists is false */

@@ -85,26 +85,31 @@ static void test_all_there_on_a_full_node(void **state) {
         assert_int_equal(r->calls, 0);
 }
 
-/* What the kernel drops at once for who needs memory is room; what it has to write first is not. */
-static void test_page_cache_is_room(void **state) {
+/* Dropping page cache would take longer than any bound: it is no room, but it is told. */
+static void test_page_cache_is_told(void **state) {
         static const struct {
                 unsigned cache_mib, dirty_mib;
-                MoveStop stop;
-        } cases[] = { { 4000, 0, MOVE_DONE },
-                      { 4000, 100, MOVE_DONE },
-                      { 4000, 3900, MOVE_NODE_FULL },
-                      { 10, 0, MOVE_NODE_FULL } };
+                const char *says;
+        } cases[] = { { 4000, 0, "3.9 GiB of page cache there can go" },
+                      { 4000, 3800, "200 MiB of page cache" },
+                      { 4000, 4000, NULL },
+                      { 1, 0, NULL } };
 
         put_pages(PID, 1000, 1000);
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
                 _cleanup_(move_pages_freep) MovePages *m = NULL;
+                const MoveReport *r;
 
                 put("sys/devices/system/node/node1/meminfo",
                     "Node 1 MemTotal: %u kB\nNode 1 MemFree: %u kB\nNode 1 Inactive(file): %u kB\nNode 1 Dirty: %u kB\n",
                     16 << 20, 700 << 10, cases[i].cache_mib << 10, cases[i].dirty_mib << 10);
-                memset(kernel.node, 0, sizeof(kernel.node));
                 m = new_move("1", NULL);
-                assert_int_equal(run(m)->stop, cases[i].stop);
+                r = run(m);
+                assert_int_equal(r->stop, MOVE_NODE_FULL);
+                assert_int_equal(kernel.moves, 0);
+                if (!strstr(r->why, cases[i].says ? cases[i].says : "meminfo)"))
+                        fail_msg("%s", r->why);
+                assert_int_equal(!cases[i].says, !strstr(r->why, "page cache"));
         }
 }
 
@@ -255,7 +260,7 @@ int main(void) {
                 with_tree(test_no_psi_is_said),
                 with_tree(test_node_without_room),
                 with_tree(test_all_there_on_a_full_node),
-                with_tree(test_page_cache_is_room),
+                with_tree(test_page_cache_is_told),
                 with_tree(test_node_fills_up),
                 with_tree(test_two_targets),
                 with_tree(test_node_denied),

@@ -78,7 +78,7 @@ on() { # pid node
         sed -n "s/.* anon=.* N$2=\([0-9]*\).*/\1/p" "/proc/$1/numa_maps" | awk '{ n += $1 } END { print int(n / 256) }'
 }
 
-# Page cache that can go counts as room, so its amount must not vary.
+# For walls page cache that can go counts as room, so its amount must not vary.
 drop_caches() {
         sync
         echo 3 >/proc/sys/vm/drop_caches
@@ -326,7 +326,8 @@ began() {
         job_on 1 near
         qschedctl apply near.job
         until_true idle
-        [ "$(moves '.last[0] | "\(.stop) \(.pages.moved)"')" = "done 0" ] || [ "$(moves '.last[0].pages.already')" -ge $((16 * 256)) ]
+        [ "$(moves '.last[0].pages.already')" -ge $((16 * 256)) ]
+        [ "$(moves '.last[0].pages.moved')" -lt 256 ] # of its libraries at most
         [ "$(on "$pid" 1)" -ge 16 ]
 }
 
@@ -417,6 +418,7 @@ began() {
 }
 
 @test "pressure in its cgroup stops it" {
+        unified || skip "groups tell no pressure on the legacy hierarchy"
         began
         configure Stall=100ms Pressure=1
         # shellcheck disable=SC2016 # for the unit's shell
@@ -442,9 +444,7 @@ began() {
         far+=("$pid")
         until_true ready far.nobody
         printf '[Job]\nName=mine\n[Ranks]\nCount=1\nDevice=%s\nMatch=pid:%s\n' "$(device 1)" "$pid" >mine.job
-        chmod 755 . ..
-        chmod 644 mine.job
-        as_nobody qschedctl apply "$PWD/mine.job"
+        as_nobody qschedctl apply - <mine.job
         until_true has "$pid" 1 32
         [ "$(moves '.last[0].job')" = mine ]
 }
