@@ -91,7 +91,8 @@ const ConfigItem config_items[] = {
 };
 /* clang-format on */
 
-static const char *const sections[] = { "Daemon", "Tasks", "Devices", "Placement", "Enforce", "Memory", "Solver", "Weights" };
+static const char *const sections[] = { "Daemon",  "Tasks",  "Devices", "Placement",
+                                        "Enforce", "Memory", "Solver",  "Weights" };
 
 void config_table_done(ConfigTable *t) {
         free(t->items);

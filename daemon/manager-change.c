@@ -154,7 +154,7 @@ void manager_set_plan(Manager *m, Plan *plan, uid_t scope) {
 void manager_forget_plan(Manager *m, const char *job) {
         Plan *scratch;
 
-        m->unfit = strv_free(m->unfit); /* with one job less it may fit: the next plan tells */
+        m->unfit = strv_free(m->unfit);            /* with one job less it may fit: the next plan tells */
         for (size_t i = 0; i < m->n_scopes; i++) { /* … and ranks that shared CPUs with it may have their own */
                 free(m->scopes[i].signature);
                 m->scopes[i].signature = NULL;

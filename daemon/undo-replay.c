@@ -375,11 +375,7 @@ static int replay_yield(Undo *u, const json_t *o) {
 
         if (r >= 0)
                 r = irq ? member_irq(o, &e.irq) : member_process(o, &e.process);
-        return replay_entry(u, &e,
-                            r < 0 ? NULL
-                            : irq ? find_irq(u, UNDO_YIELD, &e.irq)
-                                  : find_yield(u, e.process),
-                            r);
+        return replay_entry(u, &e, r < 0 ? NULL : irq ? find_irq(u, UNDO_YIELD, &e.irq) : find_yield(u, e.process), r);
 }
 
 static int replay_commit(Undo *u, const json_t *o) {
@@ -461,8 +457,8 @@ static int replay_revert(Undo *u, const json_t *o) {
 static int undone_irq(Undo *u, const json_t *o) {
         UndoIrq irq = {};
         int r = member_irq(o, &irq);
-        UndoEntry *e =
-                r < 0 ? NULL : find_irq(u, json_is_true(json_object_get(o, "yield")) ? UNDO_YIELD : UNDO_IRQ, &irq);
+        UndoEntry *e = r < 0 ? NULL
+                             : find_irq(u, json_is_true(json_object_get(o, "yield")) ? UNDO_YIELD : UNDO_IRQ, &irq);
 
         if (e)
                 entry_forget(u, e);

@@ -537,7 +537,8 @@ static int set_unwritable_aside(Undo *u, int error, char ***messages) {
                 r = rewrite(u);
         if (r < 0)
                 return r;
-        return strv_extendf(messages, "%s cannot be written (%s): set aside as %s, its %zu readable entries stay in force",
+        return strv_extendf(messages,
+                            "%s cannot be written (%s): set aside as %s, its %zu readable entries stay in force",
                             u->path, strerror(-error), name, live(u));
 }
 
