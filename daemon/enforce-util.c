@@ -178,7 +178,7 @@ int allowed_read(const Enforcer *e, pid_t pid, Allowed *ret) {
         struct stat st;
         int r;
 
-        r = cgroup_of_pid(e->cgroups, "", pid, &info);
+        r = cgroup_cpuset_of_pid(e->cgroups, "", pid, &info);
         if (r < 0)
                 return r == -ENOENT ? -ESRCH : r;
         a.group = TAKE_PTR(info.path);

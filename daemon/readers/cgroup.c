@@ -351,9 +351,9 @@ static unsigned how_telling(OwnerKind kind) {
         }
 }
 
-static int owner_of(char *const *paths, CgroupTree main_tree, CgroupInfo *i) {
+static int owner_of(char *const *paths, CgroupTree first, CgroupInfo *i) {
         /* The tree that allots CPUs tells first; the others only when they tell more. */
-        const CgroupTree order[] = { main_tree, CGROUP_SYSTEMD, CGROUP_UNIFIED, CGROUP_MEMORY };
+        const CgroupTree order[] = { first, CGROUP_SYSTEMD, CGROUP_UNIFIED, CGROUP_MEMORY };
 
         for (size_t k = 0; k < ELEMENTSOF(order); k++) {
                 _cleanup_free_ char *owner = NULL;
@@ -376,28 +376,35 @@ static int outer_list(const Cgroups *c, CgroupTree tree, const char *path, const
         return above ? nearest_list(c, tree, *above ? above : "/", files, ret, NULL) : -ENOMEM;
 }
 
-static int fill_info(const Cgroups *c, char *const *paths, CgroupInfo *i) {
-        static const char *const cpus_v1[] = { "cpuset.effective_cpus", "cpuset.cpus", NULL };
-        static const char *const mems_v1[] = { "cpuset.effective_mems", "cpuset.mems", NULL };
-        static const char *const cpus_v2[] = { "cpuset.cpus.effective", NULL };
-        static const char *const mems_v2[] = { "cpuset.mems.effective", NULL };
-        CgroupTree tree = c->cpuset ? CGROUP_CPUSET : c->unified || !c->systemd ? CGROUP_UNIFIED : CGROUP_SYSTEMD;
-        CgroupTree memory = c->memory ? CGROUP_MEMORY : CGROUP_UNIFIED;
-        size_t mount;
-        int r;
+static const char *const cpus_v1[] = { "cpuset.effective_cpus", "cpuset.cpus", NULL };
+static const char *const cpus_v2[] = { "cpuset.cpus.effective", NULL };
+
+static CgroupTree main_tree(const Cgroups *c) {
+        return c->cpuset ? CGROUP_CPUSET : c->unified || !c->systemd ? CGROUP_UNIFIED : CGROUP_SYSTEMD;
+}
+
+static int fill_cpuset(const Cgroups *c, char *const *paths, CgroupInfo *i) {
+        CgroupTree tree = main_tree(c);
 
         i->path = strdup(paths[tree] ? paths[tree] : "/");
         if (!i->path)
                 return -ENOMEM;
-        if (c->cpuset || c->unified_cpuset) {
-                r = nearest_list(c, tree, paths[tree], c->cpuset ? cpus_v1 : cpus_v2, &i->cpus, &i->cpuset_directory);
-                if (r < 0)
-                        return r;
+        if (!c->cpuset && !c->unified_cpuset)
+                return 0;
+        return nearest_list(c, tree, paths[tree], c->cpuset ? cpus_v1 : cpus_v2, &i->cpus, &i->cpuset_directory);
+}
+
+static int fill_rest(const Cgroups *c, char *const *paths, CgroupInfo *i) {
+        static const char *const mems_v1[] = { "cpuset.effective_mems", "cpuset.mems", NULL };
+        static const char *const mems_v2[] = { "cpuset.mems.effective", NULL };
+        CgroupTree tree = main_tree(c), memory = c->memory ? CGROUP_MEMORY : CGROUP_UNIFIED;
+        size_t mount;
+        int r = 0;
+
+        if (c->cpuset || c->unified_cpuset)
                 r = nearest_list(c, tree, paths[tree], c->cpuset ? mems_v1 : mems_v2, &i->mems, NULL);
-                if (r < 0)
-                        return r;
-        }
-        r = tightest_quota(c, paths, i);
+        if (r >= 0)
+                r = tightest_quota(c, paths, i);
         if (r < 0)
                 return r;
         i->memory_directory = group_directory(c, memory, paths[memory], &mount);
@@ -419,23 +426,28 @@ static int fill_info(const Cgroups *c, char *const *paths, CgroupInfo *i) {
         return 0;
 }
 
-int cgroup_of_pid(const Cgroups *c, const char *root, pid_t pid, CgroupInfo *ret) {
-        CgroupInfo i = { .quota = NAN, .request = NAN, .memory_max = UINT64_MAX };
-        _cleanup_free_ char *path = NULL, *text = NULL;
-        char *paths[_CGROUP_TREE_MAX];
+static int read_text(const char *root, pid_t pid, char **ret) {
+        _cleanup_free_ char *path = NULL;
         int r;
 
         if (asprintf(&path, "%s/proc/%d/cgroup", root, (int) pid) < 0) {
                 path = NULL;
                 return -ENOMEM;
         }
-        r = read_file_at(AT_FDCWD, path, 1U << 20, &text, NULL);
-        if (r < 0)
-                return r == -ENOENT ? -ESRCH : r;
-        r = cgroup_parse_pid(text, paths);
+        r = read_file_at(AT_FDCWD, path, 1U << 20, ret, NULL);
+        return r == -ENOENT ? -ESRCH : r;
+}
+
+static int fill_info(const Cgroups *c, const char *text, bool cpuset_only, CgroupInfo *ret) {
+        CgroupInfo i = { .quota = NAN, .request = NAN, .memory_max = UINT64_MAX };
+        char *paths[_CGROUP_TREE_MAX];
+        int r = cgroup_parse_pid(text, paths);
+
         if (r < 0)
                 return r;
-        r = fill_info(c, paths, &i);
+        r = fill_cpuset(c, paths, &i);
+        if (r >= 0 && !cpuset_only)
+                r = fill_rest(c, paths, &i);
         for (CgroupTree k = 0; k < _CGROUP_TREE_MAX; k++)
                 free(paths[k]);
         if (r < 0) {
@@ -444,6 +456,43 @@ int cgroup_of_pid(const Cgroups *c, const char *root, pid_t pid, CgroupInfo *ret
         }
         *ret = i;
         return 0;
+}
+
+static int read_info(const Cgroups *c, const char *root, pid_t pid, bool cpuset_only, CgroupInfo *ret) {
+        _cleanup_free_ char *text = NULL;
+        int r = read_text(root, pid, &text);
+
+        return r < 0 ? r : fill_info(c, text, cpuset_only, ret);
+}
+
+int cgroup_of_pid(const Cgroups *c, const char *root, pid_t pid, CgroupInfo *ret) {
+        return read_info(c, root, pid, false, ret);
+}
+
+int cgroup_cpuset_of_pid(const Cgroups *c, const char *root, pid_t pid, CgroupInfo *ret) {
+        return read_info(c, root, pid, true, ret);
+}
+
+int cgroup_recall(const Cgroups *c, const char *root, pid_t pid, CgroupMemo *memo, const CgroupInfo **ret) {
+        _cleanup_free_ char *text = NULL;
+        int r = read_text(root, pid, &text);
+
+        if (r >= 0 && (!memo->text || !streq(text, memo->text))) {
+                cgroup_memo_done(memo);
+                r = fill_info(c, text, false, &memo->info);
+                if (r >= 0)
+                        memo->text = TAKE_PTR(text);
+        }
+        if (r < 0)
+                return r;
+        *ret = &memo->info;
+        return 0;
+}
+
+void cgroup_memo_done(CgroupMemo *memo) {
+        free(memo->text);
+        cgroup_info_done(&memo->info);
+        *memo = (CgroupMemo){};
 }
 
 void cgroup_info_done(CgroupInfo *i) {

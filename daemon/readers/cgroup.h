@@ -49,6 +49,17 @@ typedef struct CgroupInfo {
 /* -ESRCH when the process is gone. Facts that the host does not tell stay empty: no error. */
 int cgroup_of_pid(const Cgroups *c, const char *root, pid_t pid, CgroupInfo *ret);
 void cgroup_info_done(CgroupInfo *i);
+/* The same, but path, cpus and cpuset_directory only: a sixth of the reads. */
+int cgroup_cpuset_of_pid(const Cgroups *c, const char *root, pid_t pid, CgroupInfo *ret);
+
+typedef struct CgroupMemo { /* of the last process asked for: hundreds may be in one group */
+        char *text;         /* of its /proc/PID/cgroup; NULL: of none yet */
+        CgroupInfo info;
+} CgroupMemo;
+
+/* As cgroup_of_pid(), for many processes at one moment; *ret belongs to the memo and lasts until the next call. */
+int cgroup_recall(const Cgroups *c, const char *root, pid_t pid, CgroupMemo *memo, const CgroupInfo **ret);
+void cgroup_memo_done(CgroupMemo *memo);
 /* Pure: name and kind of the owner from a cgroup path. *ret_owner NULL for the root. */
 OwnerKind cgroup_owner(const char *path, char **ret_owner);
 /* memory.numa_stat of the process's cgroup: bytes by topology node index (array of t->n_nodes), or -ENODATA when it

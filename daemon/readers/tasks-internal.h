@@ -61,7 +61,8 @@ typedef struct Pass { /* what one read works on */
         Proc *procs;
         size_t n_procs;
         Seen *seen;
-        char *crowd; /* the memory directory of the last group that holds more than one process */
+        CgroupMemo group; /* of the last task */
+        char *crowd;      /* the memory directory of the last group that holds more than one process */
 } Pass;
 
 int tasks_scan(Pass *x);            /* fills procs and seen */

@@ -107,28 +107,28 @@ static int read_memory(Pass *x, const CgroupInfo *g, Task *t) {
 
 static int read_group(Pass *x, Task *t) {
         const Topology *topology = x->snapshot->topology;
-        CgroupInfo g = {};
+        const CgroupInfo *g;
         int r;
 
-        r = cgroup_of_pid(&x->reader->cgroups, x->reader->root, t->pid, &g);
+        r = cgroup_recall(&x->reader->cgroups, x->reader->root, t->pid, &x->group, &g);
         if (r < 0)
                 return r;
         /* A group of ours follows the plan, within what the one above it allows. */
-        r = bitset_copy(&t->allowed_cpus, !bitset_isempty(&g.outer_cpus) ? &g.outer_cpus
-                                          : bitset_isempty(&g.cpus)      ? &topology->online
-                                                                         : &g.cpus);
+        r = bitset_copy(&t->allowed_cpus, !bitset_isempty(&g->outer_cpus) ? &g->outer_cpus
+                                          : bitset_isempty(&g->cpus)      ? &topology->online
+                                                                          : &g->cpus);
         if (r >= 0) {
                 bitset_and(&t->allowed_cpus, &topology->online);
-                t->quota = g.quota;
-                t->request = g.request;
-                t->owner_kind = g.owner_kind;
-                t->quota_group = TAKE_PTR(g.quota_group);
-                t->cgroup = TAKE_PTR(g.path);
-                t->owner = TAKE_PTR(g.owner);
-                r = read_memory(x, &g, t);
+                t->quota = g->quota;
+                t->request = g->request;
+                t->owner_kind = g->owner_kind;
+                r = copy_string(&t->quota_group, g->quota_group);
         }
-        cgroup_info_done(&g);
-        return r;
+        if (r >= 0)
+                r = copy_string(&t->cgroup, g->path);
+        if (r >= 0)
+                r = copy_string(&t->owner, g->owner);
+        return r < 0 ? r : read_memory(x, g, t);
 }
 
 static unsigned *copy_numbers(const unsigned *from, size_t n) {
@@ -345,6 +345,7 @@ static void pass_done(Pass *x) {
         free(x->procs);
         free(x->order);
         free(x->crowd);
+        cgroup_memo_done(&x->group);
         node_table_done(&x->nodes);
 }
 
