@@ -10,6 +10,9 @@
 #include "common/fileio.h"
 #include "daemon/enforce-internal.h"
 
+#define STAND_TRIES 20U
+#define STAND_USEC 5000U
+
 static char *group_dir(const Enforcer *e, const UndoEntry *entry) {
         const char *mount = group_mount(e, entry->controller);
 
@@ -24,19 +27,59 @@ static int mems_read(const char *dir, Bitset *ret) {
         return r < 0 || !*text ? r : bitset_parse(text, ret);
 }
 
-/* 1 written, 0 could not be: said so. */
-static int mems_write(const UndoEntry *entry, const char *dir, const Bitset *nodes, Outcome *o) {
-        _cleanup_free_ char *text = NULL, *message = NULL;
+/* What a group has without a wall. A populated group on the unified hierarchy cannot go back to "none of its own": the
+ * kernel says ENOSPC. It gets all that the one above it has. */
+static int wide(const char *dir, const Bitset *old, Bitset *ret) {
+        _cleanup_free_ char *parent = strndup(dir, (size_t) (strrchr(dir, '/') - dir)), *path = NULL, *text = NULL;
         int r;
 
-        if (group_is_unit(entry)) {
-                r = scope_set_mems(strrchr(entry->new_path, '/') + 1, nodes, &message);
-                return r >= 0 ? 1 : strv_extendf(&o->messages, "%s", message ? message : strerror(-r));
+        if (!bitset_isempty(old))
+                return bitset_copy(ret, old);
+        path = parent ? path_join(parent, "cpuset.mems.effective") : NULL;
+        r = path ? read_line_at(AT_FDCWD, path, &text) : -ENOMEM;
+        return r < 0 ? r : bitset_parse(text, ret);
+}
+
+static bool stands(const char *dir, const Bitset *nodes) {
+        _cleanup_(bitset_done) Bitset now = BITSET_EMPTY;
+
+        return mems_read(dir, &now) >= 0 && bitset_equal(&now, nodes);
+}
+
+/* systemd writes after it has answered, and tells its own log alone when it could not. */
+static bool comes_to_stand(const char *dir, const Bitset *nodes) {
+        for (unsigned i = 0; i < STAND_TRIES; i++) {
+                if (stands(dir, nodes))
+                        return true;
+                (void) usleep(STAND_USEC);
         }
-        r = bitset_format(nodes, &text);
+        return stands(dir, nodes);
+}
+
+static int unit_write(const UndoEntry *entry, const char *dir, const Bitset *nodes, Outcome *o) {
+        const char *unit = strrchr(entry->new_path, '/') + 1;
+        _cleanup_free_ char *message = NULL;
+        int r = scope_set_mems(unit, nodes, &message);
+
         if (r < 0)
-                return r;
-        return group_write(dir, "cpuset.mems", *text ? text : "\n", o) >= 0;
+                return strv_extendf(&o->messages, "%s", message ? message : strerror(-r));
+        if (comes_to_stand(dir, nodes))
+                return 1;
+        return strv_extendf(
+                &o->messages,
+                "systemd was asked to set AllowedMemoryNodes= of %s, but %s/cpuset.mems is not so: see its log", unit,
+                dir);
+}
+
+/* 1 written, 0 could not be: said so. */
+static int mems_write(const UndoEntry *entry, const char *dir, const Bitset *nodes, Outcome *o) {
+        _cleanup_free_ char *text = NULL;
+        int r;
+
+        if (group_is_unit(entry))
+                return unit_write(entry, dir, nodes, o);
+        r = bitset_format(nodes, &text);
+        return r < 0 ? r : group_write(dir, "cpuset.mems", text, o) >= 0;
 }
 
 const UndoEntry *enforce_walled(const Enforcer *e, Process p) {
@@ -75,7 +118,7 @@ int enforce_wall(Enforcer *e, Process p, const Bitset *nodes, Outcome *o) {
 }
 
 int group_put_back_mems(Enforcer *e, const UndoEntry *entry, Outcome *o) {
-        _cleanup_(bitset_done) Bitset now = BITSET_EMPTY;
+        _cleanup_(bitset_done) Bitset now = BITSET_EMPTY, old = BITSET_EMPTY;
         _cleanup_free_ char *dir = group_dir(e, entry), *path = dir ? path_join(dir, "cpuset.mems") : NULL;
         int r = path ? mems_read(dir, &now) : -ENOENT;
 
@@ -83,10 +126,13 @@ int group_put_back_mems(Enforcer *e, const UndoEntry *entry, Outcome *o) {
                 return r;
         if (r < 0 || !bitset_equal(&now, &entry->new)) /* gone; not written yet; or somebody else's since */
                 return 1;
-        r = mems_write(entry, dir, &entry->old, o);
+        r = wide(dir, &entry->old, &old);
+        if (r < 0)
+                return r == -ENOMEM ? r : 1;
+        r = mems_write(entry, dir, &old, o);
         if (r <= 0)
                 return r;
-        r = outcome_add_path(o, CHANGE_DONE, entry->job, entry->process, path, &entry->new, &entry->old);
+        r = outcome_add_path(o, CHANGE_DONE, entry->job, entry->process, path, &entry->new, &old);
         return r < 0 ? r : 1;
 }
 

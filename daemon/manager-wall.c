@@ -195,20 +195,24 @@ static void consider(Manager *m, const PlanTask *t) {
         say_note(m, t->process);
 }
 
-static void take_away(Manager *m, const UndoEntry *wall, const char *task, const char *why) {
+/* why: NULL, or a sentence. 1: there is none any more, and entries have moved; 0: it stays. */
+static int take_away(Manager *m, const UndoEntry *wall, const char *task, const char *why) {
+        _cleanup_free_ char *job = strdup(strempty(wall->job));
         Process p = wall->process;
         Outcome o = {};
-        int r;
+        int r = job ? enforce_unwall(m->enforcer, wall, &o) : -ENOMEM;
 
-        if (why)
-                add_note(m, wall->job, task, p, true, "%s; apply the job again for another try", why);
-        r = enforce_unwall(m->enforcer, wall, &o);
         manager_log_outcome(m, &o, "memory wall");
         outcome_done(&o);
         if (r < 0)
                 (void) log_warning_errno(r, "The memory wall of pid %d cannot be taken away: %m", (int) p.pid);
-        else if (why)
+        if (r <= 0)
+                return 0;
+        if (why) {
+                add_note(m, job, task, p, true, "%s; apply the job again for another try", why);
                 say_note(m, p);
+        }
+        return 1;
 }
 
 /* A sentence; NULL: it does no harm. */
@@ -259,13 +263,12 @@ void manager_walls(Manager *m) {
                 _cleanup_free_ char *why = why_relax(m, wall);
                 const PlanTask *t = plan_of(m->plan, wall->process);
 
-                if (!why)
-                        continue;
-                take_away(m, wall, t ? t->name : NULL, why);
-                at = 0; /* entries have moved */
+                if (why && take_away(m, wall, t ? t->name : NULL, why) > 0)
+                        at = 0;
         }
         for (size_t i = m->n_walls; i-- > 0;)
-                if (process_is(m->walls[i].process.pid, m->walls[i].process.start_time) != 1)
+                if (process_is(m->walls[i].process.pid, m->walls[i].process.start_time) != 1 ||
+                    !job_store_find(m->jobs, m->walls[i].job))
                         drop_note(m, i);
         for (size_t i = 0; m->plan && i < m->plan->n_tasks; i++)
                 consider(m, &m->plan->tasks[i]);
@@ -287,10 +290,8 @@ static void take_away_old(Manager *m, const Request *q, const Plan *plan) {
 
                 if (!is_asked(q, wall->job) || (t && t->memory_wall && bitset_equal(&t->mems, &wall->new)))
                         continue;
-                take_away(m, wall, NULL, NULL);
-                at = 0;
-                if (undo_find_mems(m->undo, wall->new_path)) /* it stays: no second try here */
-                        return;
+                if (take_away(m, wall, NULL, NULL) > 0)
+                        at = 0;
         }
 }
 

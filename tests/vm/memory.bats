@@ -31,6 +31,10 @@ teardown() {
         systemctl stop 'qsched-memory-*.service' 'qsched-test-*.service' 2>/dev/null
         confined_gone
         rm -f /etc/qsched/qschedd.conf.d/memory.conf
+        if [ -n "${held:-}" ]; then
+                sleep 0.5
+                rmdir "$held"
+        fi
         echo 1 >/proc/sys/kernel/numa_balancing
         return 0
 }
