@@ -194,6 +194,14 @@ static int check_log_level(Loader *l, const Ini *ini, const IniItem *item) {
                         "LogLevel=%.40s is not one of: emerg alert crit err warning notice info debug", item->value);
 }
 
+static int check_drift(Loader *l, const Ini *ini, const IniItem *item) {
+        for (const char *const *w = drift_words; *w; w++)
+                if (streq(*w, item->value))
+                        return 0;
+        return ini_fail(l->ret_message, ini, item->line, "Drift=%.40s is not one of: report reassert yield",
+                        item->value);
+}
+
 static int check_solver(Loader *l, const Ini *ini, const IniItem *item) {
         if (solver_by_name(item->value))
                 return 0;
@@ -219,6 +227,7 @@ static int check_section(Loader *l, const Ini *ini, const IniSection *section) {
                 int (*check)(Loader *l, const Ini *ini, const IniItem *item);
         } checks[] = {
                 { "Daemon", "LogLevel", check_log_level },
+                { "Enforce", "Drift", check_drift },
                 { "Solver", "Solver", check_solver },
                 { "Devices", "PCIIds", check_pci_ids },
         };

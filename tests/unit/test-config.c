@@ -208,6 +208,7 @@ static void test_bad(void **state) {
                 { "[Solver]\nBudget=1us\n", ":2: Budget=1us is out of range, allowed: 1ms to 5min" },
                 { "[Daemon]\nInterval=0\n", ":2: Interval=0 is out of range, allowed: 100ms to 1h" },
                 { "[Daemon]\nLogLevel=loud\n", ":2: LogLevel=loud is not one of: emerg" },
+                { "[Enforce]\nDrift=maybe\n", ":2: Drift=maybe is not one of: report reassert yield" },
                 { "[Placement]\nHysteresis=inf\n", ":2: Hysteresis=inf is not a number" },
                 { "[Placement]\nHousekeepingCores=-1\n",
                   ":2: HousekeepingCores=-1 is out of range, allowed: 0 to 1024, auto" },
