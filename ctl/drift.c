@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What somebody else has changed, for status: a row for each process, group or device and what was done, then for each who
+/* What somebody else has changed, for status and explain: a row for each process, group or device and what was done, then for each who
  * it may have been and what to do next. */
 #include "common/log.h"
 #include "common/text.h"

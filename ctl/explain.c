@@ -161,6 +161,7 @@ static void show_explained(const json_t *j) {
                 if (i > 0)
                         out("\n");
                 show_place(t);
+                show_drift(jget(t, "drift"));
                 show_roles(jget(t, "roles"));
                 show_terms(t, jget(j, "terms"));
                 show_reasons(jget(t, "reasons"));

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <jansson.h>
 
+#include "common/json.h"
 #include "daemon/bus-objects.h"
 
 #define DEVICE_PREFIX "/org/qsched1/device"
@@ -82,7 +83,8 @@ static json_t *device_properties(const Snapshot *s, const Device *d) {
                          known(d->power), "Health", health_names[d->health]);
 }
 
-static json_t *task_properties(const Snapshot *s, const Task *t) {
+static json_t *task_properties(const Manager *m, const Snapshot *s, const Task *t) {
+        const Drift *d = manager_drift(m, (Process){ t->pid, t->start_time });
         _cleanup_free_ char *cpus = NULL, *allowed = NULL, *mems = NULL;
         json_t *devices = json_array();
 
@@ -93,9 +95,10 @@ static json_t *task_properties(const Snapshot *s, const Task *t) {
         }
         for (size_t i = 0; i < t->n_devices; i++)
                 (void) json_array_append_new(devices, json_string(s->devices[t->devices[i]].name));
-        return json_pack("{s:I,s:s,s:s,s:s,s:s,s:s,s:o,s:I,s:s}", "PID", (json_int_t) t->pid, "Name", strempty(t->name),
-                         "Job", strempty(t->job), "CPUs", cpus, "AllowedCPUs", allowed, "Mems", mems, "Devices",
-                         devices, "Threads", (json_int_t) t->threads, "Owner", strempty(t->owner));
+        return json_pack("{s:I,s:s,s:s,s:s,s:s,s:s,s:o,s:I,s:s,s:s,s:o}", "PID", (json_int_t) t->pid, "Name",
+                         strempty(t->name), "Job", strempty(t->job), "CPUs", cpus, "AllowedCPUs", allowed, "Mems", mems,
+                         "Devices", devices, "Threads", (json_int_t) t->threads, "Owner", strempty(t->owner), "Drift",
+                         d ? drift_act_names[d->act] : "", "DriftAuthor", json_text(d ? strempty(d->author) : ""));
 }
 
 static unsigned matched(const Snapshot *s, const char *job) {
@@ -122,7 +125,7 @@ static int list_fill(ObjectList *l, const Manager *m, const Snapshot *s) {
                 char pid[16];
 
                 (void) snprintf(pid, sizeof(pid), "%d", (int) s->tasks[i].pid);
-                r = list_add(l, TASK_PREFIX, pid, TASK_INTERFACE, task_properties(s, &s->tasks[i]));
+                r = list_add(l, TASK_PREFIX, pid, TASK_INTERFACE, task_properties(m, s, &s->tasks[i]));
         }
         if (r >= 0 && l->n > 0)
                 qsort(l->objects, l->n, sizeof(*l->objects), object_cmp);
@@ -211,6 +214,8 @@ static const sd_bus_vtable task_vtable[] = {
         SD_BUS_PROPERTY("Devices", "as", get_strv, 0, CHANGING),
         SD_BUS_PROPERTY("Threads", "u", get_u32, 0, CHANGING),
         SD_BUS_PROPERTY("Owner", "s", get_string, 0, CHANGING),
+        SD_BUS_PROPERTY("Drift", "s", get_string, 0, CHANGING),
+        SD_BUS_PROPERTY("DriftAuthor", "s", get_string, 0, CHANGING),
         SD_BUS_VTABLE_END,
 };
 

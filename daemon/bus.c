@@ -13,12 +13,13 @@
 #include "common/log.h"
 #include "daemon/authority.h"
 #include "daemon/bus-internal.h"
+#include "policy/job.h"
 
-#define TEXT_MAX (64U << 10)   /* of one job; they are parsed in the loop */
-#define TEXTS_MAX (256U << 10) /* of all jobs of a call */
+#define TEXT_MAX (64U << 10) /* of one job; they are parsed in the loop */
+#define TEXTS_MAX (1U << 20) /* of all jobs of a call */
 #define MATRIX_MAX (4U << 20)
 #define MATRICES_MAX (8U << 20)
-#define JOBS_MAX 256U
+#define JOBS_MAX JOB_RANKS_MAX /* a plan has no places for more */
 
 typedef struct Method {
         const char *name;

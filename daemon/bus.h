@@ -36,7 +36,7 @@
  *   "threads":n,"own":b,"shared":b}] own: cores of its own, shared: … with other helpers
  * Explain: "tasks": plan tasks with "pid", "energy":{"total":x,"terms":{}}, "reasons":[sentences], "now":record task|null;
  *   "memory_by_node":{"0":bytes}|null by numa_maps, null when it may not be read (not one's own process) or time is up,
- *   "memory_complete":b (false: time was up, more was not looked at); "moves":[move], of the process and its children;
+ *   "memory_complete":b (false: time was up, more was not looked at); "moves":[move] and "drift":[…], of the process and its children;
  *   "terms":[{"name","group","unit","weight","value","help"}] value: of the whole plan; "weights":{"alpha","beta","gamma","delta"}
  * Apply and Run of what is infeasible: Apply answers with the plan ("feasible":false, no "outcome"), Run with .Infeasible.
  * Apply with dry-run: the plan and "dry_run":true, no "outcome". A job without Name= is called "job" (so put the name in).

@@ -258,13 +258,13 @@ static int keep_old(Telling *t) {
         Manager *m = t->m;
         size_t n = t->n;
 
+        if (n > 0)
+                qsort(t->list, n, sizeof(*t->list), drift_compare);
         for (size_t i = 0; i < m->n_drift; i++) {
-                bool seen = false;
                 Drift *d;
 
-                for (size_t k = 0; !seen && k < n; k++)
-                        seen = drift_compare(&t->list[k], &m->drift[i]) == 0;
-                if (seen || (t->tick && !still_yielded(m, &m->drift[i])))
+                if ((n > 0 && bsearch(&m->drift[i], t->list, n, sizeof(*d), drift_compare)) ||
+                    (t->tick && !still_yielded(m, &m->drift[i])))
                         continue;
                 d = drift_new(t);
                 if (!d)
@@ -351,6 +351,24 @@ void manager_forget_drift(Manager *m, const char *job) {
                 else
                         m->drift[n++] = m->drift[i];
         m->n_drift = n;
+}
+
+const Drift *manager_drift(const Manager *m, Process p) {
+        size_t low = 0, high = m->n_drift;
+
+        while (low < high) {
+                size_t mid = (low + high) / 2;
+                const Process *q = &m->drift[mid].process;
+
+                if (q->pid < p.pid || (q->pid == p.pid && q->start_time < p.start_time))
+                        low = mid + 1;
+                else
+                        high = mid;
+        }
+        return low < m->n_drift && m->drift[low].process.pid == p.pid &&
+                               m->drift[low].process.start_time == p.start_time
+                       ? &m->drift[low]
+                       : NULL;
 }
 
 int manager_tell_drift(Manager *m, const Outcome *o, bool tick) {

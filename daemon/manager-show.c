@@ -41,9 +41,9 @@ static json_t *show_job(const Manager *m, const AppliedJob *j) {
 }
 
 static json_t *show_drifted(const Drift *d) {
-        json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:s*,s:s*,s:s}", "job", d->job, "comm", d->comm, "expected",
-                              d->expected, "found", d->found, "author", d->author, "hint", d->hint, "done",
-                              drift_act_names[d->act]);
+        json_t *j = json_pack("{s:s,s:o,s:s,s:s,s:o*,s:o*,s:s}", "job", d->job, "comm", json_text(d->comm), "expected",
+                              d->expected, "found", d->found, "author", d->author ? json_text(d->author) : NULL, "hint",
+                              d->hint ? json_text(d->hint) : NULL, "done", drift_act_names[d->act]);
         int r = j ? 0 : -1;
 
         if (r >= 0 && d->device)
@@ -51,7 +51,7 @@ static json_t *show_drifted(const Drift *d) {
                     json_object_set_new(j, "device", json_string(d->device));
         else if (r >= 0)
                 r = json_object_set_new(j, "pid", json_integer(d->process.pid)) |
-                    (d->path ? json_object_set_new(j, "path", json_string(d->path))
+                    (d->path ? json_object_set_new(j, "path", json_text(d->path))
                              : json_object_set_new(j, "tid", json_integer(d->tid)));
         if (r >= 0)
                 return j;
@@ -59,11 +59,21 @@ static json_t *show_drifted(const Drift *d) {
         return NULL;
 }
 
-static json_t *show_drift(const Manager *m) {
+static bool is_of_rank(const Drift *d, const PlanTask *t) {
+        bool is = d->process.pid == t->process.pid && d->process.start_time == t->process.start_time;
+
+        for (size_t i = 0; !is && i < t->n_children; i++)
+                is = d->process.pid == t->children[i].pid && d->process.start_time == t->children[i].start_time;
+        return is && d->process.pid > 0;
+}
+
+/* Of this rank; NULL: all. */
+static json_t *show_drift(const Manager *m, const PlanTask *t) {
         json_t *a = json_array();
 
         for (size_t i = 0; a && i < m->n_drift; i++)
-                (void) json_array_append_new(a, show_drifted(&m->drift[i]));
+                if (!t || is_of_rank(&m->drift[i], t))
+                        (void) json_array_append_new(a, show_drifted(&m->drift[i]));
         return a;
 }
 
@@ -119,7 +129,7 @@ int manager_status(Manager *m, json_t **ret) {
                 (json_int_t) m->config->interval_usec, "machine", show_machine(m, collector_topology(m->collector)),
                 "devices", devices, "tasks", tasks, "jobs", jobs, "plan", plan ? plan : json_null(), "last_change",
                 (json_int_t) m->last_change, "ticks", (json_int_t) m->ticks, "queued", (json_int_t) m->n_queued,
-                "drift", show_drift(m), "interrupts", show_irqs(m), "moves", manager_show_moves(m), "walls",
+                "drift", show_drift(m, NULL), "interrupts", show_irqs(m), "moves", manager_show_moves(m), "walls",
                 manager_show_walls(m), "warnings", show_warnings(m));
         if (!root)
                 return -ENOMEM;
@@ -225,6 +235,7 @@ static json_t *explain_planned(const Explain *x, const PlanTask *p, json_t *prin
         if (t) {
                 add_memory(x, j, t);
                 (void) json_object_set_new(j, "moves", manager_explain_moves(x->m, p));
+                (void) json_object_set_new(j, "drift", show_drift(x->m, p));
         }
         return j;
 }

@@ -57,6 +57,10 @@ drift() { # jq filter of its entries
         status | jq -r ".drift[] | $1"
 }
 
+object() { # pid property
+        busctl --address="$DBUS_SYSTEM_BUS_ADDRESS" get-property org.qsched1 "/org/qsched1/task/$1" org.qsched1.Task "$2"
+}
+
 fixed() { # rank
         [ "$(status | jq --arg n "$1" '.plan.tasks[] | select(.name == $n) | .fixed')" = true ]
 }
@@ -72,6 +76,10 @@ fixed() { # rank
         [ "$(signals)" = 1 ]
         grep -q "pid $b tid $tid (worker) has CPUs $on_a, not $on_b as placed: changed by somebody with the right to: the process itself, or a tool such as taskset; left alone" "$D/qschedd.log"
         [ "$(drift '"\(.pid) \(.tid) \(.expected) \(.found) \(.done)"')" = "$b $tid $on_b $on_a left" ]
+        [ "$(call Explain s one | jq -c '[.tasks[] | [.pid, (.drift | length)]] | sort')" = "$(jq -cn "[[$a, 0], [$b, 1]] | sort")" ]
+        "$build/qschedctl" explain one | grep -q "pid $b: changed by somebody with the right to"
+        [ "$(object "$b" Drift) $(object "$a" Drift)" = 's "left" s ""' ]
+        [[ $(object "$b" DriftAuthor) = *'such as taskset"' ]]
         taskset -p -c "$on_b" "$tid"
         wait_until 5 eval '[ "$(status | jq ".drift | length")" = 0 ]'
         taskset -p -c "$on_a" "$tid"
@@ -80,6 +88,18 @@ fixed() { # rank
         call Revert s one >/dev/null
         [ "$(mask_of "$tid")" = "$on_a" ]
         [ "$(mask_of "$b")" = "$(all_cpus)" ]
+}
+
+@test "report: a process whose name is no text is shown all the same" {
+        policy report
+        start_qschedd
+        worker --name=$'w\377'
+        apply "$(job one "$last")" >/dev/null
+        LC_ALL=C grep -q $'w\377' "/proc/$last/comm"
+        other=$(($(masks "$last" | grep -o '^[0-9]*') == 0))
+        taskset -a -p -c "$other" "$last"
+        wait_until 5 told 1
+        [ "$(drift .comm)" = 'w?' ]
 }
 
 @test "report: all threads; one line for the process, a signal for each; another order tells nothing anew" {
