@@ -38,8 +38,10 @@ static int copy_drop_ins(const char *config, const char *directory) {
         struct dirent **entries = NULL;
         int n, r = 0;
 
-        if (!to || asprintf(&from, "%s.d", config) < 0)
+        if (!to || asprintf(&from, "%s.d", config) < 0) {
+                from = NULL;
                 return -ENOMEM;
+        }
         n = scandir(from, &entries, is_drop_in, alphasort);
         if (n < 0)
                 return errno == ENOENT ? 0 : -errno;
@@ -82,12 +84,14 @@ static int copy_all(const char *config, const char *devices, const char *directo
 }
 
 int config_last_save(const char *state, const char *config, const char *devices) {
-        _cleanup_free_ char *directory = path_join(state, "config"), *new = path_join(state, "config.new");
+        _cleanup_free_ char *directory = path_join(state, "config"), *new = path_join(state, "config.new"),
+                            *old = path_join(state, "config.old");
         int r;
 
-        if (!directory || !new)
+        if (!directory || !new || !old)
                 return -ENOMEM;
         remove_tree(new);
+        remove_tree(old);
         if (mkdir(new, 0700) < 0)
                 return -errno;
         r = copy_all(config ? config : QSCHED_CONFIG_FILE, devices, new);
@@ -95,8 +99,12 @@ int config_last_save(const char *state, const char *config, const char *devices)
                 remove_tree(new);
                 return r;
         }
-        remove_tree(directory);
-        return rename(new, directory) < 0 ? -errno : 0;
+        if (rename(directory, old) < 0 && errno != ENOENT)
+                return -errno;
+        if (rename(new, directory) < 0)
+                return -errno;
+        remove_tree(old);
+        return 0;
 }
 
 int config_last_find(const char *state, char **ret_config, char **ret_devices) {

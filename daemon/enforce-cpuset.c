@@ -78,7 +78,7 @@ static void read_notices(Enforcer *e) {
                 for (const char *p = buffer; p < buffer + n;) {
                         const struct inotify_event *event = (const void *) p;
 
-                        if (event->mask & IN_MODIFY)
+                        if (event->mask & (IN_MODIFY | IN_Q_OVERFLOW)) /* of that, watch is -1: all may be */
                                 note_written(e, event->wd);
                         p += sizeof(*event) + event->len;
                 }

@@ -179,7 +179,8 @@ int move_queue_add(MoveQueue *q, const MoveItem *wish, bool again) {
 
         if (find_like(q, wish, again))
                 return 0;
-        trim(q);
+        if (q->n_items == q->n_allocated)
+                trim(q); /* it reads each process: not with each */
         if (q->n_items == q->n_allocated) {
                 size_t n = MAX(2 * q->n_allocated, (size_t) 16);
                 MoveItem **more = reallocarray(q->items, n, sizeof(*more));
