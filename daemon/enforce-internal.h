@@ -24,6 +24,7 @@ typedef struct RolePlace { /* of one rank: how its pool was split last */
         Process process;
         Bitset within; /* the pool, as far as the cpuset allowed it */
         RoleSplit split;
+        RoleThreads threads; /* … that it was split for */
 } RolePlace;
 
 struct Enforcer {
@@ -135,7 +136,7 @@ int transaction_rollback(Enforcer *e, int error, Outcome *o);
 /* enforce-roles.c */
 /* Splits the task's pool between the threads of its process and of these children. -ESRCH: the process is gone. */
 int role_place(Enforcer *e, const PlanTask *task, const Process *children, size_t n_children, const Bitset *allowed,
-               RoleThreads *ret_threads, const RolePlace **ret);
+               const RolePlace **ret);
 /* What a thread of the task's process, or of one of its children, gets; NULL: not known before the next split.
  * index: of it in the threads that the pool was split for; SIZE_MAX: it is none of them. */
 const Bitset *role_place_cpus(const Enforcer *e, const RolePlace *p, size_t index, const PlanTask *task,

@@ -18,6 +18,7 @@
 
 static void role_place_done(RolePlace *p) {
         role_split_done(&p->split);
+        role_threads_done(&p->threads);
         bitset_done(&p->within);
         *p = (RolePlace){};
 }
@@ -84,20 +85,25 @@ static int set_within(RolePlace *p, const Bitset *pool, const Bitset *allowed) {
 }
 
 int role_place(Enforcer *e, const PlanTask *task, const Process *children, size_t n_children, const Bitset *allowed,
-               RoleThreads *ret_threads, const RolePlace **ret) {
+               const RolePlace **ret) {
+        _cleanup_(role_threads_done) RoleThreads threads = {};
         RolePlace *p = get_place(e, task->process);
         RoleSplit split = {};
         int r = p ? set_within(p, &task->cpus, allowed) : -ENOMEM;
 
+        if (r >= 0) /* an order looks at all of them anew, a tick makes do with what it knows */
+                r = role_threads_read("", task->process, children, n_children, e->drift.acting ? &p->threads : NULL,
+                                      &threads);
         if (r >= 0)
-                r = role_threads_read("", task->process, children, n_children, ret_threads);
-        if (r >= 0)
-                r = roles_split(e->roles, e->topology, &p->within, ret_threads->threads, ret_threads->n_threads,
+                r = roles_split(e->roles, e->topology, &p->within, threads.threads, threads.n_threads,
                                 task->irqs_within, p->split.seen, &split);
         if (r < 0)
                 return r;
         role_split_done(&p->split);
+        role_threads_done(&p->threads);
         p->split = split;
+        p->threads = threads;
+        threads = (RoleThreads){};
         *ret = p;
         return 0;
 }

@@ -192,19 +192,19 @@ static int drifted(Pass *p, const Thread *t, const UndoEntry *entry, const Bitse
         return act == DRIFT_WRITTEN;
 }
 
-/* Where the thread is in p->threads; SIZE_MAX: it has been born since, or the pool is not split. */
+/* Where the thread is in p->place->threads; SIZE_MAX: it has been born since, or the pool is not split. */
 static size_t find_listed(const Pass *p, pid_t tid) {
         size_t low = p->listed, end = p->listed + (p->place ? p->n_listed : 0), high = end;
 
         while (low < high) {
                 size_t mid = (low + high) / 2;
 
-                if (p->threads.threads[mid].tid < tid)
+                if (p->place->threads.threads[mid].tid < tid)
                         low = mid + 1;
                 else
                         high = mid;
         }
-        return low < end && p->threads.threads[low].tid == tid ? low : SIZE_MAX;
+        return low < end && p->place->threads.threads[low].tid == tid ? low : SIZE_MAX;
 }
 
 /* By what was read of it when the pool was split, a moment ago: it is as noted, and nothing is to be done. That is what
@@ -212,8 +212,8 @@ static size_t find_listed(const Pass *p, pid_t tid) {
  * who it is by then. */
 static int is_steady(Pass *p, size_t index) {
         _cleanup_(bitset_done) Bitset current = BITSET_EMPTY;
-        pid_t tid = p->threads.threads[index].tid;
-        const UndoEntry *entry = undo_find_tid(p->e->undo, tid, p->threads.starts[index]);
+        pid_t tid = p->place->threads.threads[index].tid;
+        const UndoEntry *entry = undo_find_tid(p->e->undo, tid, p->place->threads.starts[index]);
         int r;
 
         if (!entry || p->only_note || drift_is_yielded(p->e, p->heir))
@@ -291,7 +291,8 @@ static int apply_fresh(Pass *p, Threads *threads) {
 }
 
 static int apply_threads(Pass *p) {
-        _cleanup_(threads_done) Threads threads = { .listed = p->threads.threads + p->listed, .n_listed = p->n_listed };
+        _cleanup_(threads_done) Threads threads = { .listed = p->place ? p->place->threads.threads + p->listed : NULL,
+                                                    .n_listed = p->n_listed };
         int r, k;
 
         while ((r = threads_next(&threads, p->identity.process.pid)) > 0) {
@@ -335,12 +336,12 @@ static int pass_open(Pass *p, Process process) {
         return r < 0 ? leave(p, process, NULL, r) : 1;
 }
 
-/* Of p->threads: the processes come in the same order as there, those that were gone are left out. */
+/* Of p->place->threads: the processes come in the same order as there, those that were gone are left out. */
 static void find_own(Pass *p, Process process) {
         p->listed += p->n_listed;
         p->n_listed = 0;
-        while (p->listed + p->n_listed < p->threads.n_threads &&
-               p->threads.threads[p->listed + p->n_listed].pid == process.pid)
+        while (p->place && p->listed + p->n_listed < p->place->threads.n_threads &&
+               p->place->threads.threads[p->listed + p->n_listed].pid == process.pid)
                 p->n_listed++;
 }
 
@@ -350,7 +351,7 @@ static int split_pool(Pass *p, const Process *children, size_t n_children) {
 
         if (!p->e->roles || p->only_note)
                 return 1;
-        r = role_place(p->e, p->task, children, n_children, &p->allowed.cpus, &p->threads, &p->place);
+        r = role_place(p->e, p->task, children, n_children, &p->allowed.cpus, &p->place);
         find_own(p, p->heir);
         if (r == -ESRCH)
                 return 0;
@@ -428,7 +429,6 @@ static int apply_task(Enforcer *e, Transaction *t, const Plan *plan, const PlanT
                 r = apply_process(&p, task->process, children, n);
         for (size_t i = 0; r >= 0 && !p.left && i < n; i++)
                 r = apply_process(&p, children[i], NULL, 0);
-        role_threads_done(&p.threads);
         return r;
 }
 
@@ -487,7 +487,6 @@ static int adopt(Enforcer *e, Transaction *t, const char *job, const Task *task,
                 p.regrouped = true;
         }
         r = apply_process(&p, process, NULL, 0);
-        role_threads_done(&p.threads);
         return r;
 }
 

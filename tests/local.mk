@@ -99,6 +99,12 @@ bench-solver: tests/bench/bench-solver$(EXEEXT)
 	tests/bench/bench-solver$(EXEEXT)
 .PHONY: bench-solver
 
+# What apply and a steady tick cost with thousands of threads; by hand, on a quiet machine: make bench-apply
+EXTRA_DIST += tests/bench/bench-apply
+bench-apply: qschedd$(EXEEXT) tests/helpers/worker$(EXEEXT)
+	TOP_BUILDDIR=$(abs_top_builddir) $(srcdir)/tests/bench/bench-apply
+.PHONY: bench-apply
+
 check_PROGRAMS += tests/unit/test-decide
 tests_unit_test_decide_SOURCES = tests/unit/test-decide.c tests/unit/fixture.c tests/unit/fixture.h
 tests_unit_test_decide_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -12,6 +14,7 @@
 #include <sys/wait.h>
 #include <cmocka.h>
 
+#include "common/clock.h"
 #include "daemon/readers/role-threads.h"
 #include "daemon/readers/tasks.h"
 #include "tests/unit/fixture.h"
@@ -561,7 +564,7 @@ static void test_live_threads(void **state) {
         children[1].pid = 0x3ffffffe; /* gone */
         assert_int_equal(process_start_time(rank.pid, &rank.start_time), 0);
         assert_int_equal(process_start_time(child, &children[0].start_time), 0);
-        assert_int_equal(role_threads_read("", rank, children, 2, &t), 0);
+        assert_int_equal(role_threads_read("", rank, children, 2, NULL, &t), 0);
         kill(rank.pid, SIGKILL);
         waitpid(rank.pid, NULL, 0);
         assert_int_equal(t.n_threads, 4);
@@ -573,8 +576,109 @@ static void test_live_threads(void **state) {
         assert_set(role_split_cpus(&s, 3), "0-7", "child");
         role_split_done(&s);
         role_threads_done(&t);
-        assert_int_equal(role_threads_read("", rank, NULL, 0, &t), -ESRCH);
+        assert_int_equal(role_threads_read("", rank, NULL, 0, NULL, &t), -ESRCH);
         roles_done(&r);
+}
+
+/* A /proc of files: what is read of it can be counted, and tids can come again. */
+
+static char fake_root[] = "/tmp/test-roles.XXXXXX";
+
+static void put_stat(const char *dir, int id, const char *comm, uint64_t start) {
+        char path[128];
+        FILE *f;
+
+        (void) snprintf(path, sizeof(path), "%s/%s/%d", fake_root, dir, id);
+        (void) mkdir(path, 0755);
+        (void) snprintf(path, sizeof(path), "%s/%s/%d/stat", fake_root, dir, id);
+        f = fopen(path, "w");
+        assert_non_null(f);
+        fprintf(f, "%d (%s) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %" PRIu64 " 0\n", id, comm, start);
+        fclose(f);
+}
+
+static int make_fake(void **state) {
+        char path[128];
+
+        if (!mkdtemp(fake_root))
+                return -1;
+        (void) snprintf(path, sizeof(path), "%s/proc", fake_root);
+        (void) mkdir(path, 0755);
+        put_stat("proc", 100, "rank", 7);
+        (void) snprintf(path, sizeof(path), "%s/proc/100/task", fake_root);
+        (void) mkdir(path, 0755);
+        for (int i = 0; i < 80; i++)
+                put_stat("proc/100/task", 100 + i, "rank", 7);
+        return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {
+        return remove(path);
+}
+
+static int remove_fake(void **state) {
+        return nftw(fake_root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* The next read on top of t; stats that it took. */
+static size_t read_again(RoleThreads *t, uint64_t start_time) {
+        RoleThreads next;
+
+        assert_int_equal(role_threads_read(fake_root, (Process){ 100, start_time }, NULL, 0, t, &next), 0);
+        role_threads_done(t);
+        *t = next;
+        return t->n_stats;
+}
+
+/* What a steady tick costs, counted: of threads that are not young an eighth is read each time, each once in eight. */
+static void test_reads(void **state) {
+        RoleThreads t = {};
+        size_t sum = 0;
+
+        assert_int_equal(read_again(&t, 7), 80);
+        for (unsigned i = 0; i < 8; i++) {
+                size_t n = read_again(&t, 7);
+
+                assert_int_equal(t.n_threads, 80);
+                assert_in_range(n, 1, 20);
+                sum += n;
+        }
+        assert_int_equal(sum, 80);
+
+        put_stat("proc/100/task", 120, "acl_thread", 7);  /* renamed */
+        put_stat("proc/100/task", 130, "rank", 9);        /* ended; its tid is another's */
+        put_stat("proc/100/task", 500, "hccl_thread", 9); /* a new one */
+        (void) read_again(&t, 7);
+        assert_int_equal(t.n_threads, 81);
+        assert_string_equal(t.threads[80].comm, "hccl_thread");
+        for (unsigned i = 0; i < 7; i++)
+                (void) read_again(&t, 7);
+        assert_string_equal(t.threads[20].comm, "acl_thread");
+        assert_string_equal(t.threads[21].comm, "rank");
+        assert_int_equal(t.starts[30], 9);
+        role_threads_done(&t);
+}
+
+/* Young threads are read each time; nothing is taken from a process that had the same number. */
+static void test_reads_of_young(void **state) {
+        uint64_t now = clock_usec(CLOCK_BOOTTIME) * (uint64_t) sysconf(_SC_CLK_TCK) / 1000000;
+        RoleThreads t = {};
+
+        /* Those of the test before; it may run alone. */
+        put_stat("proc/100/task", 500, "hccl_thread", 9);
+        put_stat("proc/100/task", 110, "rank", now);
+        assert_int_equal(read_again(&t, 7), 81);
+        for (unsigned i = 0; i < 8; i++) {
+                size_t n = read_again(&t, 7);
+
+                assert_in_range(n, 1, 20);
+                put_stat("proc/100/task", 110, i % 2 ? "odd" : "even", now);
+                assert_string_equal(t.threads[10].comm, i == 0 ? "rank" : i % 2 ? "even" : "odd");
+        }
+        put_stat("proc", 100, "rank", 8);
+        put_stat("proc/100/task", 100, "rank", 8);
+        assert_int_equal(read_again(&t, 8), 81);
+        role_threads_done(&t);
 }
 
 int main(void) {
@@ -598,7 +702,9 @@ int main(void) {
                 cmocka_unit_test(test_print),
                 cmocka_unit_test(test_json),
                 cmocka_unit_test(test_live_threads),
+                cmocka_unit_test(test_reads),
+                cmocka_unit_test(test_reads_of_young),
         };
 
-        return cmocka_run_group_tests_name("roles", tests, NULL, NULL);
+        return cmocka_run_group_tests_name("roles", tests, make_fake, remove_fake);
 }
