@@ -41,7 +41,7 @@ install() {
 }
 
 unit_names_the_daemon() {
-        grep -q "^ExecStart=$(dir sbindir)/qschedd$" "$dest$(dir systemunitdir)/qschedd.service" && ! grep -n '@' "$dest$(dir systemunitdir)/qschedd.service"
+        grep -q "^ExecStart=$(dir sbindir)/qschedd$" "$dest$(dir systemunitdir)/qschedd.service" && ! grep -nE '@[A-Za-z_]+@' "$dest$(dir systemunitdir)/qschedd.service"
 }
 
 configuration_is_all_comments() {

@@ -21,7 +21,7 @@ layer() {
         policy/*) echo 2 ;;
         daemon/readers/*) echo 3 ;;
         daemon/manager*) echo 5 ;;
-        daemon/bus*) echo 6 ;;
+        daemon/bus* | daemon/service*) echo 6 ;;
         daemon/main.c) echo 7 ;;
         daemon/*) echo 4 ;;
         ctl/*) echo 7 ;;
