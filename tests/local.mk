@@ -78,6 +78,9 @@ tests_unit_test_enforce_order_LDADD = libdaemon.la libreaders.la libpolicy.la li
 TESTS += tests/unit/test-enforce tests/unit/test-enforce-group tests/unit/test-enforce-order tests/unit/test-enforce-random \
 	tests/unit/test-enforce-roles
 
+# Tests look at the whole machine (control groups, masks, interrupts): one after another, whatever -j says.
+check-TESTS recheck: AM_MAKEFLAGS = -j1
+
 # For ./dev check, which runs a part of them under sanitizers
 print-tests:
 	@echo $(TESTS)
