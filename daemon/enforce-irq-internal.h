@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of placing interrupts: enforce-irq.c makes things as wished, enforce-irq-back.c puts back and speaks with
- * irqbalance and with people, enforce-irq-plan.c makes wishes of a plan. */
+/* The parts of placing interrupts: enforce-irq.c makes things as wished, enforce-irq-vectors.c keeps the list of vectors,
+ * enforce-irq-back.c puts back, enforce-irq-say.c speaks with irqbalance and with people, enforce-irq-plan.c makes wishes
+ * of a plan. */
 #pragma once
 
 #include "daemon/enforce-irq.h"
@@ -46,14 +47,19 @@ struct IrqEnforcer {
         bool table_read;
 };
 
-Vector *irq_vector_find(IrqEnforcer *e, const char *pci, unsigned irq);
-int irq_vector_add(IrqEnforcer *e, const char *pci, unsigned irq, const char *name, Vector **ret);
+void irq_forget(IrqEnforcer *e, Vector *v); /* its note: nothing of it is put back any more */
 /* /proc/interrupts, once per call; anew: younger than what has just been written. */
 int irq_table_once(IrqEnforcer *e, bool anew);
-int irq_online(const IrqEnforcer *e, Bitset *ret);
 bool irq_is_waiting(const IrqWishes *wishes, const Vector *v);
 
+/* enforce-irq-vectors.c */
+void irq_vector_done(Vector *v);
+Vector *irq_vector_find(IrqEnforcer *e, const char *pci, unsigned irq);
+int irq_vector_add(IrqEnforcer *e, const char *pci, unsigned irq, const char *name, Vector **ret);
+int irq_meet_wishes(IrqEnforcer *e, const IrqWishes *wishes); /* each vector of their functions gets its wish */
+
 /* enforce-irq-back.c */
+int irq_online(const IrqEnforcer *e, Bitset *ret);
 int irq_load_entries(IrqEnforcer *e); /* what the journal knows, into the vectors */
 /* Writes `target` if the mask is ours still. 1: nothing is left to do, 0: to be tried again. The note stays. */
 int irq_put_back(IrqEnforcer *e, Vector *v, const Bitset *target);

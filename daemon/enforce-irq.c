@@ -38,34 +38,12 @@ void irq_enforcer_set_drift(IrqEnforcer *e, DriftPolicy policy) {
         e->drift.policy = policy;
 }
 
-static void vector_done(Vector *v) {
-        IrqStatus *s = &v->status;
-
-        free(s->job);
-        free(s->device);
-        free(s->pci);
-        free(s->name);
-        free(s->author);
-        bitset_done(&s->wanted);
-        bitset_done(&s->affinity);
-        bitset_done(&s->effective);
-        bitset_done(&s->found);
-        bitset_done(&v->ours);
-        bitset_done(&v->before);
-        bitset_done(&v->old);
-        bitset_done(&v->full);
-}
-
-static void vectors_done(Vector *v, size_t n) {
-        for (size_t i = 0; i < n; i++)
-                vector_done(&v[i]);
-        free(v);
-}
-
 IrqEnforcer *irq_enforcer_free(IrqEnforcer *e) {
         if (!e)
                 return NULL;
-        vectors_done(e->vectors, e->n_vectors);
+        for (size_t i = 0; i < e->n_vectors; i++)
+                irq_vector_done(&e->vectors[i]);
+        free(e->vectors);
         irq_table_done(&e->table);
         bitset_done(&e->online);
         bitset_done(&e->mine);
@@ -120,7 +98,7 @@ static int note(IrqEnforcer *e, Vector *v, const Bitset *new) {
         return r < 0 ? r : bitset_copy(&v->ours, new);
 }
 
-static void forget(IrqEnforcer *e, Vector *v) {
+void irq_forget(IrqEnforcer *e, Vector *v) {
         const UndoEntry entry = { .type = UNDO_IRQ,
                                   .irq = { .irq = v->status.irq, .device = v->status.pci, .name = v->status.name } };
 
@@ -136,7 +114,7 @@ static int unnote(IrqEnforcer *e, Vector *v) {
         int r;
 
         if (bitset_isempty(&v->before)) {
-                forget(e, v);
+                irq_forget(e, v);
                 return 0;
         }
         r = bitset_copy(&before, &v->before);
@@ -280,7 +258,7 @@ static int yield(IrqEnforcer *e, Vector *v) {
 
         if (r < 0)
                 return r;
-        forget(e, v);
+        irq_forget(e, v);
         v->yielded = e->any_yielded = true;
         return 0;
 }
@@ -397,87 +375,6 @@ static int apply_vector(IrqEnforcer *e, Vector *v, const IrqWish *w) {
         return r;
 }
 
-static int set_text(char **to, const char *from) {
-        char *s;
-
-        if (*to && streq(*to, strempty(from)))
-                return 0;
-        s = strdup(strempty(from));
-        if (!s)
-                return -ENOMEM;
-        free(*to);
-        *to = s;
-        return 0;
-}
-
-Vector *irq_vector_find(IrqEnforcer *e, const char *pci, unsigned irq) {
-        for (size_t i = 0; i < e->n_vectors; i++)
-                if (e->vectors[i].status.irq == irq && streq(e->vectors[i].status.pci, pci))
-                        return &e->vectors[i];
-        return NULL;
-}
-
-int irq_vector_add(IrqEnforcer *e, const char *pci, unsigned irq, const char *name, Vector **ret) {
-        Vector *n = reallocarray(e->vectors, e->n_vectors + 1, sizeof(*n)), *v;
-
-        if (!n)
-                return -ENOMEM;
-        e->vectors = n;
-        v = &n[e->n_vectors];
-        *v = (Vector){ .status = { .irq = irq, .state = IRQ_PENDING, .pci = strdup(pci), .name = strdup(name) } };
-        e->n_vectors++;
-        if (!v->status.pci || !v->status.name)
-                return -ENOMEM;
-        *ret = v;
-        return 0;
-}
-
-/* The vector of a wish: known from before, or new. One whose handler has another name since is another vector. */
-static int meet_vector(IrqEnforcer *e, const IrqWish *w, unsigned irq) {
-        Vector *v = irq_vector_find(e, w->pci, irq);
-        const IrqLine *line = NULL;
-        int r = 0;
-
-        if (!v || e->table_read) {
-                r = irq_table_once(e, false);
-                line = r < 0 ? NULL : irq_table_find(&e->table, irq);
-        }
-        if (r >= 0 && !v)
-                r = irq_vector_add(e, w->pci, irq, line ? line->name : "", &v);
-        else if (line && *line->name && !streq(line->name, v->status.name)) {
-                if (v->noted)
-                        forget(e, v);
-                v->status.state = IRQ_PENDING;
-                v->counted = false;
-                bitset_zero(&v->full);
-                r = set_text(&v->status.name, line->name);
-        }
-        if (r >= 0)
-                r = set_text(&v->status.job, w->job);
-        if (r >= 0)
-                r = set_text(&v->status.device, w->device);
-        if (r >= 0)
-                r = bitset_copy(&v->status.wanted, &w->cpus);
-        if (r < 0)
-                return r;
-        v->wish = w;
-        return bitset_set(&e->mine, irq);
-}
-
-static int meet_wishes(IrqEnforcer *e, const IrqWishes *wishes) {
-        int r = 0;
-
-        for (size_t i = 0; r >= 0 && wishes && i < wishes->n_wishes; i++) {
-                _cleanup_free_ unsigned *irqs = NULL;
-                size_t n;
-
-                r = irq_vectors_of(e->root, wishes->wishes[i].pci, &irqs, &n);
-                for (size_t k = 0; r >= 0 && k < n; k++)
-                        r = meet_vector(e, &wishes->wishes[i], irqs[k]);
-        }
-        return r;
-}
-
 static int apply_wishes(IrqEnforcer *e) {
         bool written = false;
         int r = 0;
@@ -538,12 +435,12 @@ static int let_go(IrqEnforcer *e, const IrqWishes *wishes) {
                 if (!keep && v->noted && r >= 0) {
                         r = irq_put_back(e, v, &v->old);
                         if (r > 0)
-                                forget(e, v);
+                                irq_forget(e, v);
                 }
                 if (keep || v->noted)
                         e->vectors[n++] = *v;
                 else
-                        vector_done(v);
+                        irq_vector_done(v);
         }
         e->n_vectors = n;
         let_go_yielded(e, wishes);
@@ -604,7 +501,7 @@ int enforce_irqs(IrqEnforcer *e, const IrqWishes *wishes, Outcome *ret) {
         int r = prepare(e, ret);
 
         if (r >= 0)
-                r = meet_wishes(e, wishes);
+                r = irq_meet_wishes(e, wishes);
         if (r >= 0)
                 r = irq_ask_balancer(e, wishes);
         if (r >= 0)

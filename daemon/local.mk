@@ -30,7 +30,7 @@ qschedd_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la
 
 # interrupts of devices
 libreaders_la_SOURCES += daemon/readers/irq.c daemon/readers/irq.h daemon/readers/irqbalance.c daemon/readers/irqbalance.h
-libdaemon_la_SOURCES += daemon/manager-irq.c daemon/enforce-irq.c daemon/enforce-irq-back.c daemon/enforce-irq-plan.c daemon/enforce-irq-say.c \
+libdaemon_la_SOURCES += daemon/manager-irq.c daemon/enforce-irq.c daemon/enforce-irq-back.c daemon/enforce-irq-plan.c daemon/enforce-irq-say.c daemon/enforce-irq-vectors.c \
 	daemon/enforce-irq.h daemon/enforce-irq-internal.h
 
 # the last configuration that was in force
