@@ -349,7 +349,7 @@ static int fill_plan(Decision *d) {
 
 static int decide_steps(Decision *d, const Solver *solver, const Job *const *jobs, size_t n_jobs, char **ret_message) {
         const DecideParams *p = d->params;
-        PlacementParams pp = { p->housekeeping_cores, &p->housekeeping, p->confine };
+        PlacementParams pp = { p->housekeeping_cores, &p->housekeeping };
         int r;
 
         r = ranks_match(d->snapshot, jobs, n_jobs, &d->ranks);

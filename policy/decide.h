@@ -20,7 +20,6 @@ typedef struct DecideParams {
         int housekeeping_cores; /* per NUMA node; -1: one, and none on hosts with fewer than 8 CPUs */
         Bitset housekeeping;    /* explicit CPUs instead; empty: as above */
         bool explain;           /* reasons for each choice, however many ranks (otherwise up to 32) */
-        bool confine;           /* a caller without authority: each task only inside its present mask */
 } DecideParams;
 
 void decide_params_default(DecideParams *p);

@@ -151,7 +151,8 @@ typedef struct Builder {
 } Builder;
 
 static void builder_done(Builder *b) {
-        for (uint32_t i = 0; i < b->likes.n && b->prices; i++)
+        for (size_t i = 0; i < MIN((size_t) b->likes.n, b->prices_allocated);
+             i++) /* the last one may have got no room */
                 free(b->prices[i].cells);
         interned_done(&b->lists);
         interned_done(&b->classes);

@@ -97,7 +97,7 @@ static bool in_shared_pool(const Snapshot *s, const Task *t) {
 /* The CPUs that a rank may have: what its cgroup allows (planned ones: what this machine allows), without CPUs that are
  * isolated or somebody else's to hand out, unless the task already lives on just those. A pod in kubelet's shared pool
  * keeps all of the pool: kubelet takes CPUs out of it as it likes. */
-static int rank_allowed(const Snapshot *s, PlacementRank *r, bool confine) {
+static int rank_allowed(const Snapshot *s, PlacementRank *r) {
         const Topology *t = s->topology;
         const Task *task = r->rank->task;
         int q;
@@ -108,8 +108,6 @@ static int rank_allowed(const Snapshot *s, PlacementRank *r, bool confine) {
         if (q < 0)
                 return q;
         bitset_and(&r->allowed, &t->online);
-        if (task && confine)
-                bitset_and(&r->allowed, &task->cpus);
         r->fixed = task && task->fixed && bitset_intersects(&r->allowed, &task->cpus);
         if (r->fixed) {
                 bitset_and(&r->allowed, &task->cpus);
@@ -171,7 +169,7 @@ static void rank_memory_and_power(const Snapshot *s, PlacementRank *r) {
                         r->power = s->devices[t->devices[i]].power / 300;
 }
 
-static int make_ranks(Placement *p, const RankList *ranks, bool confine) {
+static int make_ranks(Placement *p, const RankList *ranks) {
         if (ranks->n_ranks > PLACEMENT_RANKS_MAX)
                 return strv_extendf(&p->causes, "%zu ranks are asked for, one host's plan takes at most %u",
                                     ranks->n_ranks, PLACEMENT_RANKS_MAX);
@@ -187,7 +185,7 @@ static int make_ranks(Placement *p, const RankList *ranks, bool confine) {
                 r->want = r->rank->section->cpus;
                 r->current_device = r->current_block = r->present_block = -1;
                 rank_memory_and_power(p->snapshot, r);
-                q = rank_allowed(p->snapshot, r, confine);
+                q = rank_allowed(p->snapshot, r);
                 if (q < 0)
                         return q;
                 q = check_rank(p, r);
@@ -374,7 +372,7 @@ int placement_new(const Snapshot *s, const RankList *ranks, const Job *const *jo
                 return -ENOMEM;
         p->snapshot = s;
         p->weights = w;
-        r = make_ranks(p, ranks, params->confine);
+        r = make_ranks(p, ranks);
         if (r >= 0)
                 r = make_others(p);
         if (r >= 0)

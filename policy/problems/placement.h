@@ -132,7 +132,6 @@ void placement_weights_default(PlacementWeights *w);
 typedef struct PlacementParams {
         int housekeeping_cores;     /* per NUMA node; -1: one, none on hosts with fewer than 8 CPUs */
         const Bitset *housekeeping; /* explicit CPUs instead; empty: as above */
-        bool confine;               /* each task only inside its present mask */
 } PlacementParams;
 
 /* Ranks, their candidates, and what cannot be (p->causes). Borrows everything; 0 or -ENOMEM, -EINVAL with a sentence. */
