@@ -37,6 +37,7 @@ int undo_replay(Undo *u, const json_t *line);
 int undo_replay_text(Undo *u, const char *text, size_t size, unsigned *ret_n_bad);
 bool undo_abortable(const UndoEntry *e, uint64_t id); /* is it one that an abort of this transaction ends? */
 int undo_entry_to_json(const UndoEntry *e, const Bitset *new, bool committed, json_t **ret);
+json_t *undo_undone_to_json(const UndoEntry *e); /* it is done with */
 void undo_clear(Undo *u); /* forgets all in memory */
 
 /* undo-index.c */

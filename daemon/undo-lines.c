@@ -91,3 +91,26 @@ int undo_entry_to_json(const UndoEntry *e, const Bitset *new, bool committed, js
         *ret = o;
         return 0;
 }
+
+json_t *undo_undone_to_json(const UndoEntry *e) {
+        if (e->type == UNDO_AFFINITY)
+                return json_pack("{s:s, s:i, s:I}", "t", "undone", "tid", e->tid, "tid_start",
+                                 (json_int_t) e->tid_start);
+        if (e->type == UNDO_CPUS)
+                return json_pack("{s:s, s:s}", "t", "undone", "group", e->new_path);
+        if (e->type == UNDO_MEMS)
+                return json_pack("{s:s, s:s}", "t", "undone", "wall", e->new_path);
+        if (e->type == UNDO_CGROUP)
+                return json_pack("{s:s, s:i, s:I, s:s}", "t", "undone", "pid", e->process.pid, "start",
+                                 (json_int_t) e->process.start_time, "controller", e->controller);
+        if (e->type == UNDO_YIELD && !e->irq.device)
+                return json_pack("{s:s, s:i, s:I, s:b}", "t", "undone", "pid", e->process.pid, "start",
+                                 (json_int_t) e->process.start_time, "yield", true);
+        if (e->type == UNDO_YIELD)
+                return json_pack("{s:s, s:i, s:s, s:s, s:b}", "t", "undone", "irq", (int) e->irq.irq, "device",
+                                 e->irq.device, "name", e->irq.name, "yield", true);
+        if (e->type == UNDO_IRQ)
+                return json_pack("{s:s, s:i, s:s, s:s}", "t", "undone", "irq", (int) e->irq.irq, "device",
+                                 e->irq.device, "name", e->irq.name);
+        return json_pack("{s:s, s:s}", "t", "undone", "path", e->new_path);
+}

@@ -398,29 +398,7 @@ int undo_revert(Undo *u, const char *job) {
 }
 
 int undo_forget(Undo *u, const UndoEntry *e) {
-        json_t *o;
-
-        if (e->type == UNDO_AFFINITY)
-                o = json_pack("{s:s, s:i, s:I}", "t", "undone", "tid", e->tid, "tid_start", (json_int_t) e->tid_start);
-        else if (e->type == UNDO_CPUS)
-                o = json_pack("{s:s, s:s}", "t", "undone", "group", e->new_path);
-        else if (e->type == UNDO_MEMS)
-                o = json_pack("{s:s, s:s}", "t", "undone", "wall", e->new_path);
-        else if (e->type == UNDO_CGROUP)
-                o = json_pack("{s:s, s:i, s:I, s:s}", "t", "undone", "pid", e->process.pid, "start",
-                              (json_int_t) e->process.start_time, "controller", e->controller);
-        else if (e->type == UNDO_YIELD && !e->irq.device)
-                o = json_pack("{s:s, s:i, s:I, s:b}", "t", "undone", "pid", e->process.pid, "start",
-                              (json_int_t) e->process.start_time, "yield", true);
-        else if (e->type == UNDO_YIELD)
-                o = json_pack("{s:s, s:i, s:s, s:s, s:b}", "t", "undone", "irq", (int) e->irq.irq, "device",
-                              e->irq.device, "name", e->irq.name, "yield", true);
-        else if (e->type == UNDO_IRQ)
-                o = json_pack("{s:s, s:i, s:s, s:s}", "t", "undone", "irq", (int) e->irq.irq, "device", e->irq.device,
-                              "name", e->irq.name);
-        else
-                o = json_pack("{s:s, s:s}", "t", "undone", "path", e->new_path);
-        return note_end(u, o);
+        return note_end(u, undo_undone_to_json(e));
 }
 
 Undo *undo_free(Undo *u) {
