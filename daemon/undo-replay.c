@@ -284,6 +284,11 @@ static int replay_affinity(Undo *u, const json_t *o) {
         return replay_entry(u, &e, r < 0 ? NULL : find_tid(u, e.tid, e.tid_start), r);
 }
 
+/* A damaged line that still reads well must not move anybody's processes or write to anybody's group. */
+static bool is_group_of_ours(const char *path) {
+        return strncmp(path, "/qsched.slice/", strlen("/qsched.slice/")) == 0 && !strstr(path, "/..");
+}
+
 static int replay_cgroup(Undo *u, const json_t *o) {
         UndoEntry e = { .type = UNDO_CGROUP };
         int r = member_common(u, o, &e);
@@ -296,7 +301,7 @@ static int replay_cgroup(Undo *u, const json_t *o) {
                 r = member_string(o, "new", &e.new_path);
         if (r >= 0)
                 r = member_string(o, "controller", &e.controller);
-        if (r >= 0 && (e.old_path[0] != '/' || e.new_path[0] != '/'))
+        if (r >= 0 && (e.old_path[0] != '/' || !is_group_of_ours(e.new_path)))
                 r = -EBADMSG;
         return replay_entry(u, &e, r < 0 ? NULL : find_cgroup(u, e.process, e.controller), r);
 }
@@ -315,7 +320,7 @@ static int replay_group_set(Undo *u, const json_t *o, UndoType type) {
                 r = member_cpus(o, "old", &e.old);
         if (r >= 0)
                 r = member_set(o, "new", &e.new);
-        if (r >= 0 && (e.new_path[0] != '/' || (type == UNDO_CPUS && e.committed)))
+        if (r >= 0 && (!is_group_of_ours(e.new_path) || (type == UNDO_CPUS && e.committed)))
                 r = -EBADMSG;
         return replay_entry(u, &e, r < 0 ? NULL : find_path(u, type, e.new_path), r);
 }

@@ -482,6 +482,8 @@ static void test_bad_lines(void **state) {
                 "{\"t\":\"affinity\",\"id\":1,\"job\":\"a\",\"pid\":5,\"start\":1,\"tid\":1,\"tid_start\":1,\"old\":\"0-x\",\"new\":\"1\"}\n",
                 "{\"t\":\"affinity\",\"id\":1e3,\"job\":\"a\",\"pid\":5,\"start\":1,\"tid\":1,\"tid_start\":1,\"old\":\"0\",\"new\":\"1\"}\n",
                 "{\"t\":\"dir\",\"id\":1,\"job\":\"a\",\"path\":\"relative\"}\n",
+                "{\"t\":\"cgroup\",\"id\":1,\"job\":\"a\",\"pid\":5,\"start\":1,\"old\":\"/x\",\"new\":\"/\",\"controller\":\"cpuset\"}\n",
+                "{\"t\":\"mems\",\"id\":1,\"job\":\"a\",\"pid\":5,\"start\":1,\"path\":\"/qsched.slice/../x\",\"old\":\"\",\"new\":\"0\",\"controller\":\"cpuset\"}\n",
                 "{\"t\":\"commit\"}\n",
                 "{\"t\":\"affinity\",\"id\":9,\"job\":\"a\",\"pid\":5", /* cut off */
         };
