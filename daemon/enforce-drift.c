@@ -152,7 +152,8 @@ int drift_group(Enforcer *e, const UndoEntry *entry, Process p, const char *path
         DriftAct act = DRIFT_WRITTEN;
         int r = 0;
 
-        if (group_is_ours(e, p, entry->new_path, now))
+        if (group_is_ours(e, p, entry->new_path, now) ||
+            (!e->drift.acting && undo_find_yield(e->undo, p))) /* an order that takes it back */
                 return 1;
         job = strdup(strempty(entry->job));
         if (!job)

@@ -217,6 +217,33 @@ static void test_adopt(void **state) {
         worker_end(&w);
 }
 
+/* Theirs until the job is applied again; the plan of that may have it elsewhere. */
+static void test_yielded_and_taken_back(void **state) {
+        Fixture *f = *state;
+        _cleanup_free_ char *group = NULL, *dir = NULL;
+        Worker w;
+
+        SKIP_UNLESS_USABLE(f);
+        if (sd_booted() > 0)
+                skip(); /* the group is systemd's to write */
+        w = homeless(f, "--threads=2");
+        enforcer_set_drift(f->enforcer, DRIFT_YIELD);
+        assert_int_equal(adopt(f, w.process, OWNER_NONE, cpu_a, &group), 0);
+        dir = path_join(cpuset_tree(f), group + 1);
+        group_set(dir, "cpuset.cpus", cpu_b);
+        assert_int_equal(apply(f, w.process, cpu_a), 0);
+        assert_non_null(undo_find_yield(f->undo, w.process));
+        assert_masks(w.process.pid, cpu_b);
+        outcome_done(&f->outcome);
+        assert_int_equal(enforce_begin(f->enforcer, "train", NULL), 0);
+        assert_int_equal(enforce_apply(f->enforcer, plan_for(w.process, cpu_a, NULL), "train", &f->outcome), 0);
+        assert_int_equal(enforce_commit(f->enforcer), 0);
+        assert_masks(w.process.pid, cpu_a);
+        assert_int_equal(revert(f), 0);
+        assert_no_group(f, group);
+        worker_end(&w);
+}
+
 static void test_adopt_own_mask(void **state) {
         Fixture *f = *state;
         _cleanup_free_ char *group = NULL;
@@ -438,6 +465,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_rewritten, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_old_outside_now, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_adopt, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_yielded_and_taken_back, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_adopt_own_mask, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_adopt_orphan, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_adopt_ended, setup, teardown),
