@@ -263,9 +263,9 @@ int bitset_getaffinity(pid_t tid, Bitset *b) {
                         return -ENOMEM;
                 mask = m;
                 if (sched_getaffinity(tid, size, (cpu_set_t *) mask) >= 0) {
-                        for (unsigned i = 0; i < size * 8; i++)
-                                if (mask[i / LONG_BITS] >> (i % LONG_BITS) & 1) {
-                                        int r = bitset_set(&v, i);
+                        for (size_t w = 0; w < size / sizeof(*mask); w++)
+                                for (unsigned long left = mask[w]; left; left &= left - 1) {
+                                        int r = bitset_set(&v, (unsigned) (w * LONG_BITS) + __builtin_ctzl(left));
 
                                         if (r < 0)
                                                 return r;
