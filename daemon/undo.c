@@ -204,12 +204,21 @@ static int note_end(Undo *u, json_t *line) {
         return k < 0 ? k : r;
 }
 
+/* Somebody has removed the file: what is written to it now, nobody would find after a crash. */
+static bool is_removed(const Undo *u) {
+        struct stat st;
+
+        return u->fd >= 0 && fstat(u->fd, &st) >= 0 && st.st_nlink == 0;
+}
+
 int undo_begin(Undo *u, const char *job, uint64_t *ret_id) {
         uint64_t id = undo_next_id(u);
+        int r = is_removed(u) ? rewrite(u) : 0;
         off_t size = u->size;
         size_t n_lines = u->n_lines;
-        int r = note(u, json_pack("{s:s, s:I, s:s}", "t", "begin", "id", (json_int_t) id, "job", strempty(job)));
 
+        if (r >= 0)
+                r = note(u, json_pack("{s:s, s:I, s:s}", "t", "begin", "id", (json_int_t) id, "job", strempty(job)));
         if (r < 0)
                 return r;
         u->begun = id;

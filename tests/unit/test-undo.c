@@ -464,6 +464,23 @@ static void test_many(void **state) {
                 assert_int_equal(undo_find_tid(f->undo, t, 1000 + (uint64_t) t)->tid, t);
 }
 
+static void test_removed_file(void **state) {
+        Fixture *f = *state;
+        uint64_t id;
+
+        for (pid_t t = 1; t <= 2; t++) {
+                assert_int_equal(undo_begin(f->undo, "a", &id), 0);
+                assert_int_equal(note(f->undo, id, "a", t, "0-7", "0-1"), 0);
+                assert_int_equal(undo_commit(f->undo, id), 0);
+                if (t == 1)
+                        assert_int_equal(unlink(f->journal), 0);
+        }
+        reopen(f);
+        assert_null(f->messages);
+        assert_int_equal(count(f->undo), 2);
+        assert_true(undo_find_tid(f->undo, 1, 1001)->committed);
+}
+
 static void add_text(const Fixture *f, const char *text) {
         _cleanup_close_ int fd = open(f->journal, O_WRONLY | O_APPEND);
 
@@ -657,6 +674,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_forget_empties, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_growth, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_many, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_removed_file, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_bad_lines, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_later_version, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_not_a_file, setup, teardown),
