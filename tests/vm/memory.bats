@@ -30,6 +30,7 @@ teardown() {
         fi
         systemctl stop 'qsched-memory-*.service' 'qsched-test-*.service' 2>/dev/null
         confined_gone
+        let_nobody_no_more
         rm -f /etc/qsched/qschedd.conf.d/memory.conf
         if [ -n "${held:-}" ]; then
                 sleep 0.5
@@ -448,6 +449,7 @@ began() {
         far+=("$pid")
         until_true ready far.nobody
         printf '[Job]\nName=mine\n[Ranks]\nCount=1\nDevice=%s\nMatch=pid:%s\n' "$(device 1)" "$pid" >mine.job
+        let_nobody
         as_nobody qschedctl apply - <mine.job
         until_true has "$pid" 1 32
         [ "$(moves '.last[0].job')" = mine ]

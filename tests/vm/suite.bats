@@ -207,17 +207,13 @@ is_inactive() {
         run as_nobody qschedctl apply mine.job
         [ "$status" -eq 1 ]
         [ "$(masks "${workers[0]}")" = 4-7 ]
-        echo 'polkit.addRule(function(action, subject) {
-                if (action.id.indexOf("org.qsched1.") == 0 && subject.user == "nobody") return polkit.Result.YES;
-        });' >/etc/polkit-1/rules.d/10-qsched-test.rules
-        systemctl restart polkit
+        let_nobody
         as_nobody qschedctl apply mine.job
         masks "${workers[0]}"
         [[ $(masks "${workers[0]}") = [0-7] ]]
         as_nobody qschedctl revert mine
         [ "$(masks "${workers[0]}")" = 4-7 ]
-        rm /etc/polkit-1/rules.d/10-qsched-test.rules
-        systemctl restart polkit
+        let_nobody_no_more
 }
 
 @test "a mask changed by hand is left alone, also by revert" {
