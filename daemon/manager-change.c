@@ -5,16 +5,13 @@
  * manager_take_outcome(), which keeps the time of the last change and has drift told (manager-drift.c).
  */
 #include <errno.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "daemon/manager-internal.h"
 
 static void note_change(Manager *m) {
-        struct timespec now;
-
-        (void) clock_gettime(CLOCK_REALTIME, &now);
-        m->last_change = (uint64_t) now.tv_sec * 1000000U + (uint64_t) now.tv_nsec / 1000U;
+        m->last_change = clock_realtime_usec();
 }
 
 static int take_outcome(Manager *m, const Outcome *o, bool tick) {
@@ -154,11 +151,8 @@ void manager_set_plan(Manager *m, Plan *plan, uid_t scope) {
 void manager_forget_plan(Manager *m, const char *job) {
         Plan *scratch;
 
-        m->unfit = strv_free(m->unfit);            /* with one job less it may fit: the next plan tells */
-        for (size_t i = 0; i < m->n_scopes; i++) { /* … and ranks that shared CPUs with it may have their own */
-                free(m->scopes[i].signature);
-                m->scopes[i].signature = NULL;
-        }
+        m->unfit = strv_free(m->unfit); /* with one job less it may fit: the next plan tells */
+        scopes_forget(m);               /* … and ranks that shared CPUs with it may have their own */
         if (!m->plan)
                 return;
         scratch = calloc(1, sizeof(*scratch));

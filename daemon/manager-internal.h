@@ -123,6 +123,7 @@ uid_t job_scope(const AppliedJob *j);
 Scope *manager_scope(Manager *m, uid_t key, bool create);
 int scope_signature(const Snapshot *s, AppliedJob *const *jobs, size_t n, uid_t key, char **ret);
 bool scope_has_news(const Scope *scope, const char *signature); /* more than something being gone */
+void scopes_forget(Manager *m); /* all are planned again */
 void scope_planned(Manager *m, uid_t key, const Snapshot *s, AppliedJob *const *jobs, size_t n);
 void drop_foreign_children(Task *t); /* of another user */
 int request_confine(Manager *m, const Request *q, Snapshot *s, const Job *const *jobs, size_t n_jobs,
@@ -152,6 +153,7 @@ void manager_move_late(Manager *m, const Outcome *o);      /* masks of the plan 
 void manager_move_forget(Manager *m, const char *job);     /* cancels and forgets; NULL: all */
 void manager_move_cancel(Manager *m);                      /* what has not ended */
 void manager_move_reload(Manager *m);                      /* the configuration is another one */
+bool manager_is_all_memory(const Manager *m, const Bitset *nodes); /* nothing can be elsewhere */
 json_t *manager_show_moves(const Manager *m);
 json_t *manager_explain_moves(const Manager *m, const PlanTask *t);
 

@@ -161,8 +161,7 @@ static bool is_meant(const Adding *a, Process p) {
         return v ? v->written || (a->order && !v->left) : a->order;
 }
 
-/* Nothing can be elsewhere. */
-static bool has_all_memory(const Manager *m, const Bitset *nodes) {
+bool manager_is_all_memory(const Manager *m, const Bitset *nodes) {
         const Topology *t = collector_topology(m->collector);
 
         for (unsigned i = 0; i < t->n_nodes; i++)
@@ -181,7 +180,7 @@ static int add_task(const Adding *a, const PlanTask *t) {
                           .first = !confined };
         int r = 0;
 
-        if (t->process.pid <= 0 || t->fixed || bitset_isempty(&t->mems) || has_all_memory(a->m, &t->mems))
+        if (t->process.pid <= 0 || t->fixed || bitset_isempty(&t->mems) || manager_is_all_memory(a->m, &t->mems))
                 return 0;
         for (size_t i = 0; i <= t->n_children && r >= 0; i++) {
                 wish.process = i == 0 ? t->process : t->children[i - 1];

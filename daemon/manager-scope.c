@@ -107,6 +107,13 @@ bool scope_has_news(const Scope *scope, const char *signature) {
         return !old;
 }
 
+void scopes_forget(Manager *m) {
+        for (size_t i = 0; i < m->n_scopes; i++) {
+                free(m->scopes[i].signature);
+                m->scopes[i].signature = NULL;
+        }
+}
+
 void scope_planned(Manager *m, uid_t key, const Snapshot *s, AppliedJob *const *jobs, size_t n) {
         Scope *scope = manager_scope(m, key, true);
         char *signature = NULL;

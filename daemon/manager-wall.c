@@ -162,18 +162,9 @@ static void set_wall(Manager *m, const PlanTask *t) {
         outcome_done(&o);
 }
 
-static bool is_everything(const Manager *m, const Bitset *nodes) {
-        const Topology *t = collector_topology(m->collector);
-
-        for (unsigned i = 0; i < t->n_nodes; i++)
-                if (t->nodes[i].memory > 0 && !bitset_test(nodes, t->nodes[i].os))
-                        return false;
-        return true;
-}
-
 static bool is_candidate(const Manager *m, const PlanTask *t) {
-        return t->memory_wall && t->process.pid > 0 && !bitset_isempty(&t->mems) && !is_everything(m, &t->mems) &&
-               !find_note(m, t->process);
+        return t->memory_wall && t->process.pid > 0 && !bitset_isempty(&t->mems) &&
+               !manager_is_all_memory(m, &t->mems) && !find_note(m, t->process);
 }
 
 static void consider(Manager *m, const PlanTask *t) {

@@ -172,13 +172,6 @@ int manager_collect(Manager *m, AppliedJob *const *jobs, size_t n, const Request
         return 0;
 }
 
-static void forget_scopes(Manager *m) {
-        for (size_t i = 0; i < m->n_scopes; i++) {
-                free(m->scopes[i].signature);
-                m->scopes[i].signature = NULL;
-        }
-}
-
 static int look(Manager *m, bool keep_use, char **ret_message) {
         Snapshot *s;
         int r;
@@ -195,7 +188,7 @@ static int look(Manager *m, bool keep_use, char **ret_message) {
         if (r < 0)
                 return r;
         if (r > 0)
-                forget_scopes(m);
+                scopes_forget(m);
         for (size_t i = 0; i < m->n_observers; i++)
                 if (m->observers[i].snapshot)
                         m->observers[i].snapshot(m->observers[i].userdata, m->snapshot, m->plan);
@@ -453,7 +446,7 @@ static int reload(Manager *m, char **ret_message) {
                 log_set_max_level(level);
         manager_move_reload(m);
         m->machine_stale = true;
-        forget_scopes(m); /* weights, devices and housekeeping may be others now */
+        scopes_forget(m); /* weights, devices and housekeeping may be others now */
         r = manager_look(m, &message);
         if (r < 0)
                 log_warning("The new configuration is in force, but the host could not be read: %s",

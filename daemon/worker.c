@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "daemon/worker.h"
 
 #define HANG_USEC (30U * 1000000U) /* a solver looks at stop many times a second */
@@ -26,10 +26,7 @@ struct Worker {
 };
 
 uint64_t now_monotonic(void) {
-        struct timespec t;
-
-        (void) clock_gettime(CLOCK_MONOTONIC, &t);
-        return (uint64_t) t.tv_sec * 1000000U + (uint64_t) t.tv_nsec / 1000U;
+        return clock_monotonic_usec();
 }
 
 static uint64_t solve_clock(void *userdata) {

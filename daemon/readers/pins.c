@@ -96,7 +96,7 @@ int pin_parse_binding_switch(const char *cmdline) {
         return r;
 }
 
-/* Workers rename themselves, so the server above them tells: is this vLLM, and what does the switch say there? */
+/* Is this vLLM, and what does the switch say there? */
 bool pin_is_vllm(int proc_fd, pid_t pid, int *ret_switch) {
         bool vllm = false;
 
