@@ -15,7 +15,7 @@ void manager_log_asked(const char *what, AppliedJob *const *jobs, size_t n, cons
         FILE *f;
 
         if (c->pid == 0 && c->uid == SCOPE_AUTHORISED) {
-                log_info("%s: other processes fill the ranks", what);
+                log_info("%s: processes, CPUs or cpusets are others than those of the plan", what);
                 return;
         }
         f = open_memstream(&names, &size);
