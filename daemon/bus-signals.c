@@ -2,6 +2,7 @@
 /* What the bus tells unasked: the manager's observer, made into signals and PropertiesChanged. Nobody may be listening:
  * a signal that cannot be sent is no failure of what it tells of. */
 #include "common/log.h"
+#include "common/json.h"
 #include "daemon/bus-internal.h"
 
 static Head head_of(const Manager *m, const Snapshot *s, const Plan *p) {
@@ -61,11 +62,13 @@ static void on_applied(void *userdata, const char *job, const Plan *p, const Out
 }
 
 static void on_drift(void *userdata, const Drift *d) {
+        json_t *author = json_text(strempty(d->author)); /* a file's name may be any bytes, a string on the bus not */
         Bus *b = userdata;
 
         (void) sd_bus_emit_signal(b->bus, BUS_PATH, BUS_INTERFACE, "Drift", "uussss", (uint32_t) d->process.pid,
-                                  d->device ? d->irq : (uint32_t) d->tid, d->expected, d->found, strempty(d->author),
-                                  drift_act_names[d->act]);
+                                  d->device ? d->irq : (uint32_t) d->tid, d->expected, d->found,
+                                  strempty(json_string_value(author)), drift_act_names[d->act]);
+        json_decref(author);
 }
 
 static void on_fault(void *userdata, const char *device, const char *health) {

@@ -21,6 +21,7 @@
 #include "daemon/enforce-internal.h"
 
 #define LOST_SECONDS 60
+#define GROUP_WAITS_MAX 100U /* of 4 ms */
 
 /* The mount that a journal entry's controller stands for; NULL: not mounted any more. */
 const char *group_mount(const Enforcer *e, const char *controller) {
@@ -367,9 +368,10 @@ static int cpus_read(const Enforcer *e, const UndoEntry *entry, char **ret_path,
         return 0;
 }
 
-/* systemd answers before it writes; masks that are set in between would be cut. */
-static void wait_cpus(const char *path, const Bitset *cpus) {
-        for (unsigned i = 0; i < 50; i++) {
+/* systemd answers before it writes; masks that are set in between would be cut. An operation waits so often in all,
+ * since the loop waits with it: what is late is seen at the next tick. */
+static void wait_cpus(Enforcer *e, const char *path, const Bitset *cpus) {
+        for (; e->n_waits < GROUP_WAITS_MAX; e->n_waits++) {
                 _cleanup_(bitset_done) Bitset now = BITSET_EMPTY;
                 _cleanup_free_ char *is = NULL;
 
@@ -381,14 +383,14 @@ static void wait_cpus(const char *path, const Bitset *cpus) {
 }
 
 /* 1 written, 0 could not be: said so. */
-static int cpus_write(const UndoEntry *entry, const char *path, const Bitset *cpus, Outcome *o) {
+static int cpus_write(Enforcer *e, const UndoEntry *entry, const char *path, const Bitset *cpus, Outcome *o) {
         _cleanup_free_ char *text = NULL, *message = NULL, *dir = NULL;
         int r;
 
         if (group_is_unit(entry)) {
                 r = scope_set_cpus(strrchr(entry->new_path, '/') + 1, cpus, &message);
                 if (r >= 0)
-                        wait_cpus(path, cpus);
+                        wait_cpus(e, path, cpus);
                 return r >= 0 ? 1 : strv_extendf(&o->messages, "%s", message ? message : strerror(-r));
         }
         r = bitset_format(cpus, &text);
@@ -419,7 +421,7 @@ int group_set_cpus(Enforcer *e, Transaction *t, Process p, const Bitset *cpus, O
         if (r < 0)
                 return r;
         entry = group_of_cpuset(e, p); /* entries may have moved */
-        r = cpus_write(entry, path, cpus, o);
+        r = cpus_write(e, entry, path, cpus, o);
         if (r == 0 && !noted)
                 (void) undo_forget(e->undo, undo_find_cpus(e->undo, entry->new_path));
         if (r <= 0) /* the masks will say the rest */
@@ -437,7 +439,7 @@ int group_put_back_cpus(Enforcer *e, const UndoEntry *entry, Outcome *o) {
                 return r;
         if (r < 0 || !bitset_equal(&now, &entry->new)) /* gone; not written yet; or somebody else's since */
                 return 1;
-        r = cpus_write(entry, path, &entry->old, o);
+        r = cpus_write(e, entry, path, &entry->old, o);
         if (r <= 0)
                 return r;
         r = outcome_add_path(o, CHANGE_DONE, entry->job, entry->process, path, &entry->new, &entry->old);
@@ -492,7 +494,7 @@ static int group_lift(const Enforcer *e, const UndoEntry *entry, Outcome *o) {
         int r = streq(entry->controller, "systemd") ? -ENOENT : cpus_read(e, entry, &path, &now);
 
         if (r >= 0 && !bitset_isempty(&now))
-                r = cpus_write(entry, path, &BITSET_EMPTY, o);
+                r = cpus_write(e, entry, path, &BITSET_EMPTY, o);
         if (r == -ENOMEM)
                 return r;
         if (group_populated(e, entry))

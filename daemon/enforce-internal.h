@@ -30,20 +30,22 @@ typedef struct RolePlace { /* of one rank: how its pool was split last */
 struct Enforcer {
         Undo *undo;
         const Cgroups *cgroups;
-        Bitset possible; /* every CPU the kernel may ever have: a mask that follows the cpuset */
-        Bitset online;   /* read at the start of each operation */
+        Bitset possible;    /* every CPU the kernel may ever have: a mask that follows the cpuset */
+        Bitset online;      /* read at the start of each operation */
+        unsigned n_waits;   /* of this operation, for systemd */
         const Roles *roles; /* NULL: no splits */
         const Topology *topology;
         RolePlace **places;
         size_t n_places;
         Transaction transaction;
         DriftBook drift;
-        Process yielded; /* by the rank that is being applied, or the last one that was */
+        Process yielded;            /* by the rank that is being applied, or the last one that was */
         struct CpusetSeen *cpusets; /* processes, and where they were */
         size_t n_cpusets, cpusets_allocated;
         int notify;      /* inotify, on cpusets of these and on CPUs; -1: none */
         int cpu_watches; /* the highest watch of a CPU */
-        Bitset slice, slice_lost; /* CPUs of our slice on the legacy hierarchy, and those it lost when they went offline */
+        Bitset slice,
+                slice_lost; /* CPUs of our slice on the legacy hierarchy, and those it lost when they went offline */
 };
 
 /* A process that was the one meant when it was opened, and whose pid cannot pass to another unnoticed. */
@@ -188,15 +190,15 @@ int group_enter(Enforcer *e, Transaction *t, const char *job, Process p, const B
  * (said so); negative errno: the journal. */
 int group_set_cpus(Enforcer *e, Transaction *t, Process p, const Bitset *cpus, Outcome *o);
 int group_put_back_cpus(Enforcer *e, const UndoEntry *entry, Outcome *o); /* 1 entry is done with, 0 keep it */
-const char *group_mount(const Enforcer *e, const char *controller); /* NULL: not mounted any more */
+const char *group_mount(const Enforcer *e, const char *controller);       /* NULL: not mounted any more */
 /* The group of ours that binds a process's CPUs and memory nodes; NULL: it has none. */
 const UndoEntry *group_of_cpuset(const Enforcer *e, Process p);
 bool group_is_unit(const UndoEntry *entry); /* systemd's to write */
 /* enforce-wall.c: 1 entry is done with, 0 keep it */
 int group_put_back_mems(Enforcer *e, const UndoEntry *entry, Outcome *o);
-int group_put_back(Enforcer *e, const UndoEntry *entry, Outcome *o);      /* 1 entry is done with, 0 keep it */
-int group_remove(const char *dir, bool wait);                             /* 0 it is gone; -EBUSY */
-int control_release(const UndoEntry *entry); /* 0 done with; -EBUSY: our slice is still there */
+int group_put_back(Enforcer *e, const UndoEntry *entry, Outcome *o); /* 1 entry is done with, 0 keep it */
+int group_remove(const char *dir, bool wait);                        /* 0 it is gone; -EBUSY */
+int control_release(const UndoEntry *entry);                         /* 0 done with; -EBUSY: our slice is still there */
 void groups_remove_lost(const Enforcer *e);
 bool group_populated(const Enforcer *e, const UndoEntry *entry);
 

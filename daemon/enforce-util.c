@@ -169,6 +169,7 @@ static int cpus_read(const char *path, Bitset *ret) {
 }
 
 int online_read(Enforcer *e) {
+        e->n_waits = 0;
         return cpus_read("/sys/devices/system/cpu/online", &e->online);
 }
 

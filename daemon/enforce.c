@@ -291,8 +291,9 @@ static int apply_fresh(Pass *p, Threads *threads) {
 }
 
 static int apply_threads(Pass *p) {
-        _cleanup_(threads_done) Threads threads = { .listed = p->place ? p->place->threads.threads + p->listed : NULL,
-                                                    .n_listed = p->n_listed };
+        _cleanup_(threads_done)
+                Threads threads = { .listed = p->n_listed > 0 ? p->place->threads.threads + p->listed : NULL,
+                                    .n_listed = p->n_listed };
         int r, k;
 
         while ((r = threads_next(&threads, p->identity.process.pid)) > 0) {
