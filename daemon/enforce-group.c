@@ -488,7 +488,7 @@ static int put_back_members(const Enforcer *e, const UndoEntry *entry, const cha
 }
 
 /* The group they came from is gone, and those above it may hold no processes: they stay in ours, without a limit. */
-static int group_lift(const Enforcer *e, const UndoEntry *entry, Outcome *o) {
+static int group_lift(Enforcer *e, const UndoEntry *entry, Outcome *o) {
         _cleanup_(bitset_done) Bitset now = BITSET_EMPTY;
         _cleanup_free_ char *path = NULL;
         int r = streq(entry->controller, "systemd") ? -ENOENT : cpus_read(e, entry, &path, &now);
