@@ -169,8 +169,8 @@ fight() { # pid cpus
         [ "$(grep -c "pid $b .*cpus $on_a -> $on_b (late)" "$D/qschedd.log")" = 3 ]
         kill "$fighter"
         wait "$fighter" || true
-        taskset -a -p -c "$on_b" "$b"
-        wait_until 5 eval '[ "$(status | jq ".drift | length")" = 0 ]'
+        # the fighter's last taskset may still be on its way
+        wait_until 5 eval 'taskset -a -p -c "$on_b" "$b" && [ "$(status | jq ".drift | length")" = 0 ]'
         taskset -a -p -c "$on_a" "$b"
         wait_until 5 is_on "$b" "$on_b"
 }
