@@ -145,6 +145,8 @@ static bool is_of(const Pass *x, const Proc *p, uid_t user) {
 static bool match_job(const Pass *x, Proc *p, const Task *t, size_t job) {
         const Job *j = x->params->jobs[job];
 
+        if (p->stat.pid == getpid()) /* where we may run is taken for what there is */
+                return false;
         for (size_t k = 0; k < j->n_ranks; k++) {
                 const Match *m = j->ranks[k].match;
 

@@ -235,6 +235,8 @@ static int link_up(Pass *x, const Proc *p) {
         const Proc *below = p, *above = task_above(x, p);
         double use = x->seen[p - x->procs].use;
 
+        if (p->stat.pid == getpid()) /* nor do we go along with who started us */
+                return 0;
         if (p->task != SIZE_MAX && above && !ranks_apart(p, above))
                 x->snapshot->tasks[p->task].parent_task = above->stat.pid;
         for (unsigned depth = 0; above && depth < TASKS_DEPTH_MAX; depth++) {

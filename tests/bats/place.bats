@@ -342,3 +342,18 @@ teardown() {
         [ ! -e "$D/started" ]
         [ "$(status | jq '.jobs | length')" = 0 ]
 }
+
+@test "qschedd is no rank, nor goes along with the process that started it" {
+        need_cpus 2
+        start_qschedd
+        worker
+        local all
+        all=$(masks "$qschedd")
+        apply "$(job self "$qschedd" "$last")" >"$D/applied"
+        [[ $(masks "$last") =~ ^[0-9]+$ ]]
+        [ "$(masks "$qschedd")" = "$all" ]
+        apply "$(job starter $$ "$last")" >"$D/applied"
+        [ "$(masks "$qschedd")" = "$all" ]
+        call Revert s "" >"$D/reverted"
+        [ "$(masks "$qschedd")" = "$all" ]
+}
