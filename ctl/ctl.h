@@ -102,7 +102,7 @@ void ctl_free_jobs(Job **jobs, size_t n);
 void show_plan(const json_t *plan);
 void show_outcome(const json_t *outcome);
 void show_messages(const json_t *messages);
-void show_drift(const json_t *drift); /* of GetStatus */
+void show_drift(const json_t *drift);                     /* of GetStatus */
 void show_picture(const Snapshot *s, const json_t *plan); /* plan NULL: the snapshot's tasks */
 int plan_exit_code(const json_t *plan);
 

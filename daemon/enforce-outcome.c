@@ -198,7 +198,8 @@ int outcome_say(Outcome *o, size_t first, const char *name, const Allowed *a) {
                 int r;
 
                 for (size_t i = o->n_changes; i-- > first;)
-                        if (o->changes[i].result == kinds[k] && !o->changes[i].path && o->changes[i].act == DRIFT_NONE) {
+                        if (o->changes[i].result == kinds[k] && !o->changes[i].path &&
+                            o->changes[i].act == DRIFT_NONE) {
                                 c = &o->changes[i];
                                 n++;
                         }

@@ -311,7 +311,8 @@ static void restore_end(Restore *s) {
         bool abort_follows = s->to_before && s->identity.proc_fd >= 0;
 
         for (size_t i = 0; s->forget && i < s->n_entries; i++)
-                if (s->forget[i] && s->entries[i]->type != UNDO_CGROUP && s->entries[i]->type != UNDO_MEMS && abort_follows)
+                if (s->forget[i] && s->entries[i]->type != UNDO_CGROUP && s->entries[i]->type != UNDO_MEMS &&
+                    abort_follows)
                         undo_restored(s->e->undo, s->entries[i]);
                 else if (s->forget[i])
                         (void) undo_forget(s->e->undo, s->entries[i]);

@@ -32,7 +32,7 @@
 #define SOLVE_AGAIN_MAX 3U
 #define SWEEPS_MAX 10000000U
 #define TICK_LATE_USEC 10000000U /* beyond which it counts as hung */
-#define LOOK_FRESH_USEC 100000U /* so old may be what is told to who asks */
+#define LOOK_FRESH_USEC 100000U  /* so old may be what is told to who asks */
 
 typedef enum RequestKind { REQUEST_PLAN, REQUEST_APPLY, REQUEST_RUN, REQUEST_TICK } RequestKind;
 
@@ -47,9 +47,9 @@ typedef struct Request {
         AppliedJob **all; /* what is solved: the scope's jobs and those asked for; set when the solve begins */
         size_t n_all;
         PlanOptions options;
-        char *solver;    /* options.solver */
+        char *solver;     /* options.solver */
         unsigned n_again; /* solved anew since the machine changed meanwhile */
-        Process process; /* REQUEST_RUN */
+        Process process;  /* REQUEST_RUN */
         ManagerReply reply;
         void *userdata;
 } Request;
@@ -105,8 +105,8 @@ struct Manager {
 };
 
 /* manager.c */
-int manager_look(Manager *m, char **ret_message);            /* collects anew, tells the observers */
-void manager_look_again(Manager *m);                         /* unless it has just been done */
+int manager_look(Manager *m, char **ret_message); /* collects anew, tells the observers */
+void manager_look_again(Manager *m);              /* unless it has just been done */
 int manager_collect(Manager *m, AppliedJob *const *jobs, size_t n, const Request *q, bool keep_use, Snapshot **ret,
                     char **ret_message); /* q: for this one; NULL: for all */
 void manager_tick_soon(Manager *m);
@@ -123,7 +123,7 @@ uid_t job_scope(const AppliedJob *j);
 Scope *manager_scope(Manager *m, uid_t key, bool create);
 int scope_signature(const Snapshot *s, AppliedJob *const *jobs, size_t n, uid_t key, char **ret);
 bool scope_has_news(const Scope *scope, const char *signature); /* more than something being gone */
-void scopes_forget(Manager *m); /* all are planned again */
+void scopes_forget(Manager *m);                                 /* all are planned again */
 void scope_planned(Manager *m, uid_t key, const Snapshot *s, AppliedJob *const *jobs, size_t n);
 void drop_foreign_children(Task *t); /* of another user */
 int request_confine(Manager *m, const Request *q, Snapshot *s, const Job *const *jobs, size_t n_jobs,
@@ -149,10 +149,10 @@ void manager_recover_irqs(Manager *m);
 int manager_moves_new(Manager *m);
 void manager_moves_free(Manager *m);
 void manager_move_order(Manager *m, const Request *q, const Plan *plan, const Outcome *o); /* after its commit */
-void manager_move_late(Manager *m, const Outcome *o);      /* masks of the plan in force were written */
-void manager_move_forget(Manager *m, const char *job);     /* cancels and forgets; NULL: all */
-void manager_move_cancel(Manager *m);                      /* what has not ended */
-void manager_move_reload(Manager *m);                      /* the configuration is another one */
+void manager_move_late(Manager *m, const Outcome *o);              /* masks of the plan in force were written */
+void manager_move_forget(Manager *m, const char *job);             /* cancels and forgets; NULL: all */
+void manager_move_cancel(Manager *m);                              /* what has not ended */
+void manager_move_reload(Manager *m);                              /* the configuration is another one */
 bool manager_is_all_memory(const Manager *m, const Bitset *nodes); /* nothing can be elsewhere */
 json_t *manager_show_moves(const Manager *m);
 json_t *manager_explain_moves(const Manager *m, const PlanTask *t);

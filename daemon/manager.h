@@ -90,8 +90,8 @@ const Snapshot *manager_snapshot(const Manager *m); /* the last one; NULL before
 const Plan *manager_last_plan(const Manager *m);    /* in force; NULL none */
 bool manager_feasible(const Manager *m);            /* what is applied fits, as far as is known */
 const char *manager_job(const Manager *m, size_t i, unsigned *ret_priority,
-                        unsigned *ret_ranks);   /* name of the i-th applied job, NULL: no more */
-const Drift *manager_drift(const Manager *m, Process p); /* the first that is told of this process; NULL none */
-uint64_t manager_last_change(const Manager *m); /* usec realtime; 0 none since start */
+                        unsigned *ret_ranks);               /* name of the i-th applied job, NULL: no more */
+const Drift *manager_drift(const Manager *m, Process p);    /* the first that is told of this process; NULL none */
+uint64_t manager_last_change(const Manager *m);             /* usec realtime; 0 none since start */
 bool manager_alive(const Manager *m, const char **ret_why); /* ticks are run when due, the solver heeds its deadline */
 const char *manager_trouble(const Manager *m); /* NULL, or why another configuration than the one on disk is in force */

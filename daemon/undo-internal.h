@@ -25,7 +25,7 @@ struct Undo {
         size_t begun_lines;
         UndoEntry *entries; /* type _UNDO_MAX: forgotten, until undo_entries() closes the gaps */
         size_t n_entries, n_allocated, n_dead;
-        size_t *slots; /* tid -> index + 1 into entries; open addressing */
+        size_t *slots;     /* tid -> index + 1 into entries; open addressing */
         UndoChain *chains; /* by pid, as many as slots */
         size_t *next;      /* by entry, in its chain */
         size_t n_slots;
@@ -38,7 +38,7 @@ int undo_replay_text(Undo *u, const char *text, size_t size, unsigned *ret_n_bad
 bool undo_abortable(const UndoEntry *e, uint64_t id); /* is it one that an abort of this transaction ends? */
 int undo_entry_to_json(const UndoEntry *e, const Bitset *new, bool committed, json_t **ret);
 json_t *undo_undone_to_json(const UndoEntry *e); /* it is done with */
-void undo_clear(Undo *u); /* forgets all in memory */
+void undo_clear(Undo *u);                        /* forgets all in memory */
 
 /* undo-index.c */
 int undo_index_grow(Undo *u); /* room for one more entry */

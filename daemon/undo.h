@@ -38,7 +38,7 @@ typedef enum UndoType {
         UNDO_CGROUP,
         UNDO_CPUS,
         UNDO_MEMS, /* old and new are memory nodes */
-        UNDO_DIR, /* of no process, as the next */
+        UNDO_DIR,  /* of no process, as the next */
         UNDO_IRQ,
         UNDO_YIELD, /* nothing to put back: what is not ours any more; a vector's has its irq.device, a process's none */
         _UNDO_MAX

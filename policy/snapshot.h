@@ -94,7 +94,7 @@ typedef struct Task { /* a process that uses devices, was matched by a job, or w
         char *owner;       /* "ssh.service", "pod 3f…/worker", "docker 9d…", "job 77 step 0" */
         OwnerKind owner_kind;
         bool applied; /* qschedd placed it (undo journal knows it) */
-        bool fixed;   /* somebody else has set its CPUs, and they are left to them: planned where it is, others around it */
+        bool fixed; /* somebody else has set its CPUs, and they are left to them: planned where it is, others around it */
 } Task;
 
 typedef struct Snapshot {

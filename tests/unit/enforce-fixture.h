@@ -48,11 +48,11 @@ typedef struct Puppet {
 } Puppet;
 
 Puppet puppet_start(void);
-pid_t puppet_fork(Puppet *p);  /* a child process of it */
-void puppet_thread(Puppet *p); /* one more thread */
+pid_t puppet_fork(Puppet *p);                    /* a child process of it */
+void puppet_thread(Puppet *p);                   /* one more thread */
 pid_t puppet_named(Puppet *p, const char *name); /* one with that name */
 void puppet_end_named(Puppet *p);                /* … the last of these ends */
-void puppet_churn(Puppet *p);  /* short-lived threads from now on */
+void puppet_churn(Puppet *p);                    /* short-lived threads from now on */
 void puppet_end(Puppet *p);
 
 Process process_now(pid_t pid);

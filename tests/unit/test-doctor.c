@@ -487,8 +487,7 @@ static void test_irqbalance_setup(void **state) {
 
         assert_int_equal(irqbalance_parse_setup("SLEEP 10 BANNED 3 ", &b), 0);
         assert_true(bitset_isempty(&b));
-        assert_int_equal(irqbalance_parse_setup("SLEEP 10 IRQ 7 LOAD 1 DIFF 2 COUNT 3 CLASS 4 BANNED IRQ 9", &b),
-                         0);
+        assert_int_equal(irqbalance_parse_setup("SLEEP 10 IRQ 7 LOAD 1 DIFF 2 COUNT 3 CLASS 4 BANNED IRQ 9", &b), 0);
         assert_true(bitset_test(&b, 7) && bitset_weight(&b) == 1);
         for (size_t i = 0; i < ELEMENTSOF(bad); i++)
                 assert_int_equal(irqbalance_parse_setup(bad[i], &b), -EBADMSG);
@@ -506,8 +505,7 @@ static void test_words(void **state) {
         assert_false(pin_is_off("", off));
         assert_int_equal(pin_parse_binding_switch("vllm serve /m"), -ENOENT);
         assert_int_equal(pin_parse_binding_switch("--additional-config {\"enable_cpu_binding\": false}"), 0);
-        assert_int_equal(pin_parse_binding_switch("--additional-config={\"enable_cpu_binding\":true,\"a\":false}"),
-                         1);
+        assert_int_equal(pin_parse_binding_switch("--additional-config={\"enable_cpu_binding\":true,\"a\":false}"), 1);
         assert_int_equal(pin_parse_binding_switch("--additional-config.enable_cpu_binding=False"), 0);
         assert_int_equal(pin_parse_binding_switch("enable_cpu_binding"), -ENOENT);
 }
