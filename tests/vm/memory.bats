@@ -444,7 +444,7 @@ began() {
 
 @test "a user's job moves the memory of that user's process alone" {
         began
-        as_nobody "$T/far-memory" 32 3 >far.nobody 2>&1 3>&- &
+        "${nobody[@]}" "$T/far-memory" 32 3 >far.nobody 2>&1 3>&- &
         pid=$!
         far+=("$pid")
         until_true ready far.nobody
