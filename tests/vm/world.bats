@@ -26,6 +26,7 @@ teardown() {
                 kill "${workers[@]}" 2>/dev/null
         fi
         systemctl stop 'qsched-test-*.service' 2>/dev/null
+        confined_gone
         for ((i = ${#dirs[@]} - 1; i >= 0; i--)); do
                 until_true remove "${dirs[i]}" || r=1
         done
@@ -216,7 +217,14 @@ pci_of() { # device
         masks "$pid"
         kill -CONT "$(systemctl show -P MainPID qschedd)"
         mark
-        within_two_ticks on_node "$pid" 3
+        if unified; then
+                within_two_ticks on_node "$pid" 3
+        else
+                # The legacy kernel takes the CPU out of the cpuset for good
+                within_two_ticks planned_as_is twice/0 "$pid"
+                without "$pid" "$own"
+                inside "$pid" 4 7
+        fi
         no_drift
 }
 
