@@ -53,18 +53,21 @@ static bool plan_has_job(const Plan *p, const char *job) {
         return false;
 }
 
-/* After a start jobs are in force before they are planned: what stands for them stays until then. */
-static int add_waiting(const Manager *m, const Plan *plan, IrqWishes *w) {
+/* After a start jobs are in force before they are planned: what stands for them stays until then. A job that was planned
+ * and is not in the plan has no ranks any more. */
+static int add_waiting(Manager *m, const Plan *plan, IrqWishes *w) {
         for (size_t i = 0; i < m->jobs->n_jobs; i++) {
                 const AppliedJob *j = m->jobs->jobs[i];
+                const Scope *scope = manager_scope(m, job_scope(j), false);
 
-                if (!j->confined && !plan_has_job(plan, j->job->name) && strv_extend(&w->waiting, j->job->name) < 0)
+                if (!j->confined && (!scope || !scope->signature) && !plan_has_job(plan, j->job->name) &&
+                    strv_extend(&w->waiting, j->job->name) < 0)
                         return -ENOMEM;
         }
         return 0;
 }
 
-static int make_wishes(const Manager *m, const Plan *plan, const Snapshot *s, IrqWishes *ret) {
+static int make_wishes(Manager *m, const Plan *plan, const Snapshot *s, IrqWishes *ret) {
         int r = 0;
 
         *ret = (IrqWishes){};
