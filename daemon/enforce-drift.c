@@ -95,7 +95,7 @@ void enforcer_set_drift(Enforcer *e, DriftPolicy policy) {
 }
 
 int drift_yield(Enforcer *e, const char *job, Process rank) {
-        int r = undo_find_yield(e->undo, rank) ? 0 : undo_note_yield(e->undo, job, rank);
+        int r = undo_find_yield(e->undo, rank) ? 0 : undo_note_yield(e->undo, job, rank, e->transaction.opened);
 
         e->yielded = rank;
         return r;

@@ -140,6 +140,20 @@ static const Bitset *born_target(const Restore *s, const Bitset *current) {
         return NULL;
 }
 
+/* Its rank was yielded when it was there already, and what we noted of it dropped: the mask is theirs, though it be one
+ * that we wrote elsewhere in the process. */
+static bool is_theirs(const Restore *s, Process p, const Thread *t) {
+        for (unsigned depth = 0; depth < 64 && p.pid > 1; depth++) {
+                const UndoEntry *yield = undo_find_yield(s->e->undo, p);
+
+                if (yield)
+                        return t->start <= yield->since;
+                if (process_parent(p.pid, &p.pid) < 0 || process_start_time(p.pid, &p.start_time) < 0)
+                        break;
+        }
+        return false;
+}
+
 static int restore_born_thread(Restore *s, const Identity *i, pid_t tid) {
         _cleanup_(bitset_done) Bitset current = BITSET_EMPTY, got = BITSET_EMPTY;
         const Bitset *target;
@@ -153,7 +167,7 @@ static int restore_born_thread(Restore *s, const Identity *i, pid_t tid) {
         if (r == -ESRCH || (r >= 0 && undo_find_tid(s->e->undo, tid, t.start)))
                 return 0;
         target = r < 0 ? NULL : born_target(s, &current);
-        if (!target)
+        if (!target || is_theirs(s, i->process, &t))
                 return r;
         if (bitset_equal(&current, target)) /* its process had this by itself */
                 return outcome_add(s->o, CHANGE_SAME, s->job, i->process, &t, &current, target, &current, 0);

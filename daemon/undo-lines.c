@@ -56,8 +56,8 @@ static json_t *yield_to_json(const UndoEntry *e) {
         if (e->irq.device)
                 return json_pack("{s:s, s:s, s:i, s:s, s:s}", "t", "yield", "job", strempty(e->job), "irq",
                                  (int) e->irq.irq, "device", e->irq.device, "name", e->irq.name);
-        return json_pack("{s:s, s:s, s:i, s:I}", "t", "yield", "job", strempty(e->job), "pid", e->process.pid, "start",
-                         (json_int_t) e->process.start_time);
+        return json_pack("{s:s, s:s, s:i, s:I, s:I}", "t", "yield", "job", strempty(e->job), "pid", e->process.pid,
+                         "start", (json_int_t) e->process.start_time, "since", (json_int_t) e->since);
 }
 
 int undo_entry_to_json(const UndoEntry *e, const Bitset *new, bool committed, json_t **ret) {

@@ -380,6 +380,8 @@ static int replay_yield(Undo *u, const json_t *o) {
 
         if (r >= 0)
                 r = irq ? member_irq(o, &e.irq) : member_process(o, &e.process);
+        if (r >= 0 && !irq && json_object_get(o, "since"))
+                r = member_number(o, "since", INT64_MAX, &e.since);
         return replay_entry(u, &e, r < 0 ? NULL : irq ? find_irq(u, UNDO_YIELD, &e.irq) : find_yield(u, e.process), r);
 }
 

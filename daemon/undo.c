@@ -320,8 +320,8 @@ static int note_yield(Undo *u, const UndoEntry *e) {
         return r;
 }
 
-int undo_note_yield(Undo *u, const char *job, Process p) {
-        return note_yield(u, &(UndoEntry){ .type = UNDO_YIELD, .job = (char *) job, .process = p });
+int undo_note_yield(Undo *u, const char *job, Process p, uint64_t since) {
+        return note_yield(u, &(UndoEntry){ .type = UNDO_YIELD, .job = (char *) job, .process = p, .since = since });
 }
 
 int undo_note_yield_irq(Undo *u, const char *job, const UndoIrq *irq) {

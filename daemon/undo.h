@@ -12,7 +12,8 @@
  *   {"t":"dir","id":7,"job":"train","path":"/sys/fs/cgroup/cpuset/qsched.slice/…"}   a directory of ours
  *   {"t":"dir","id":7,"job":"train","path":"/sys/fs/cgroup","controller":"cpuset"}   we had it hand that controller down
  *   {"t":"irq","id":8,"job":"train","irq":41,"device":"0000:c1:00.0","name":"virtio3-rx","old":"0-127","new":"12","banned":true}
- *   {"t":"yield","job":"train","pid":81,"start":123}   somebody else has set its CPUs and may: it is left to them
+ *   {"t":"yield","job":"train","pid":81,"start":123,"since":140}   somebody else has set its CPUs and may: it is left to
+ *                             them. A thread that was there by then (ticks since boot) and has no entry has a mask of theirs
  *   {"t":"yield","job":"train","irq":41,"device":"0000:c1:00.0","name":"virtio3-rx"}   … this vector
  *   {"t":"commit","id":7}     the change stands; without it, start undoes it
  *   {"t":"abort","id":7}      the masks it noted have been put back: their entries are as they were before it
@@ -59,6 +60,7 @@ typedef struct UndoEntry {
         Process process;
         pid_t tid;
         uint64_t tid_start;
+        uint64_t since;     /* UNDO_YIELD of a process */
         Bitset old, new;    /* UNDO_AFFINITY, UNDO_CPUS: first old value wins, new is the latest */
         Bitset before;      /* the committed `new` that one not yet committed replaced; empty: none */
         uint64_t before_id; /* … and its transaction */
@@ -99,7 +101,7 @@ int undo_note_mems(Undo *u, const char *job, Process p, const char *controller, 
 int undo_note_irq(Undo *u, uint64_t id, const char *job, const UndoIrq *irq, const Bitset *old, const Bitset *new);
 int undo_note_dir(Undo *u, uint64_t id, const char *job, const char *path, const char *controller);
 /* Stands at once, whatever becomes of an open transaction; the entries of what is yielded are the caller's to forget. */
-int undo_note_yield(Undo *u, const char *job, Process p);
+int undo_note_yield(Undo *u, const char *job, Process p, uint64_t since); /* ticks since boot, as start times */
 int undo_note_yield_irq(Undo *u, const char *job, const UndoIrq *irq);
 int undo_commit(Undo *u, uint64_t id);
 bool undo_committed(const Undo *u, uint64_t id); /* does an entry of it say so? */

@@ -220,3 +220,22 @@ journal() {
         wait_until 10 is_split
         [ "$(masks_of "$last" acl_thread)" != "$(masks_of "$last" worker)" ]
 }
+
+@test "Drift=yield: a thread that was put onto another role's CPU stays there at the revert, one born later does not" {
+        printf '[Enforce]\nDrift=yield\n' >>"$D/qschedd.conf"
+        start_qschedd
+        worker --threads=3 --named=acl_thread --late=1:40
+        apply "$(two_cpus one "$last")"
+        wait_until 10 is_split
+        two_ticks # all of them are noted: none is younger than a second
+        two_ticks
+        theirs=$(every_mask "$last" | awk -v own="$(masks_of "$last" worker)" -v pid="$last" '$1 != pid && $2 == own { print $1; exit }')
+        on=$(masks_of "$last" acl_thread)
+        taskset -p -c "$on" "$theirs"
+        wait_until 10 eval '[ "$(status | jq -r ".plan.tasks[0].fixed")" = true ]'
+        wait_until 10 eval '[ "$(every_mask "$last" | wc -l)" = 4 ]'
+        call Revert s one >/dev/null
+        [ "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "/proc/$last/task/$theirs/status")" = "$on" ]
+        [ "$(every_mask "$last" | grep -vc "^$theirs ")" = 3 ]
+        [ "$(every_mask "$last" | grep -v "^$theirs " | cut -d' ' -f2 | sort -u)" = "$(all_cpus)" ]
+}
