@@ -10,7 +10,7 @@
  * Kept in memory, by process; a restart knows nothing of before.
  *
  * And what the legacy hierarchy forgets: CPUs that go offline leave each of its cpusets for good. Our slice gets back those
- * that it had.
+ * that it had, and all that come later if it was given the whole machine.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -157,8 +157,24 @@ static int slice_read(const char *path, Bitset *ret) {
         return r < 0 ? r : bitset_parse(text, ret);
 }
 
+/* Made by us, it was given the whole machine: what is offline when it is seen first comes when it is online. */
+static bool slice_is_ours(const Enforcer *e) {
+        size_t n;
+        const UndoEntry *all = undo_entries(e->undo, &n);
+
+        for (size_t i = 0; i < n; i++)
+                if (all[i].type == UNDO_DIR && !all[i].controller && streq(strrchr(all[i].new_path, '/'), "/" SLICE))
+                        return true;
+        return false;
+}
+
 /* What is not in it any more, and offline, went with that; what somebody took out of it is online. */
 static int note_lost(Enforcer *e, const Bitset *now) {
+        if (bitset_isempty(&e->slice) && slice_is_ours(e)) {
+                if (bitset_copy(&e->slice_lost, &e->possible) < 0)
+                        return -ENOMEM;
+                bitset_andnot(&e->slice_lost, &e->online);
+        }
         BITSET_FOREACH (i, &e->slice)
                 if (!bitset_test(now, (unsigned) i) && !bitset_test(&e->online, (unsigned) i) &&
                     bitset_set(&e->slice_lost, (unsigned) i) < 0)

@@ -113,13 +113,6 @@ static int group_mkdir(Enforcer *e, Transaction *t, const char *job, const char 
         return -EUCLEAN;
 }
 
-/* v1: a directory starts with no CPUs and no memory nodes, and takes only what its parent has. */
-static int slice_fill_v1(const char *mount, const char *slice, Outcome *o) {
-        int r = group_copy(mount, slice, "cpuset.mems", o);
-
-        return r < 0 ? r : group_copy(mount, slice, "cpuset.cpus", o);
-}
-
 static bool hands_down(const char *dir, const char *controller) {
         _cleanup_free_ char *path = path_join(dir, "cgroup.subtree_control"), *line = NULL;
         char *save = NULL;
@@ -155,6 +148,18 @@ static bool has_text(const char *dir, const char *file) {
         _cleanup_free_ char *path = path_join(dir, file), *line = NULL;
 
         return path && read_line_at(AT_FDCWD, path, &line) >= 0 && *line;
+}
+
+/* v1: a directory starts with no CPUs and no memory nodes, and takes only what its parent has. What is there already is
+ * an administrator's limit, or ours of before. */
+static int slice_fill_v1(const char *mount, const char *slice, Outcome *o) {
+        static const char *const files[] = { "cpuset.mems", "cpuset.cpus" };
+        int r = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(files) && r >= 0; i++)
+                if (!has_text(slice, files[i]))
+                        r = group_copy(mount, slice, files[i], o);
+        return r;
 }
 
 /* Does a group right below use what this one hands down? */

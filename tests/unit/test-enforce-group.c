@@ -171,6 +171,43 @@ static void test_rewritten(void **state) {
         foreign_remove(&w);
 }
 
+static void write_group(const char *dir, const char *file, const char *text) {
+        _cleanup_free_ char *path = path_join(dir, file);
+
+        assert_int_equal(write_file_at(AT_FDCWD, path, text), 0);
+}
+
+/* An administrator keeps our processes to a part of the machine by the slice's own cpuset. */
+static void test_slice_that_is_limited(void **state) {
+        Fixture *f = *state;
+        _cleanup_free_ char *slice = NULL, *path = NULL, *group = NULL, *is = NULL;
+        Worker w;
+
+        SKIP_UNLESS_USABLE(f);
+        if (!f->cgroups.cpuset)
+                skip();
+        slice = path_join(cpuset_tree(f), "qsched.slice");
+        if (mkdir(slice, 0755) < 0) {
+                print_message("# skipped: %s is there already\n", slice);
+                skip();
+        }
+        write_group(slice, "cpuset.mems", "0");
+        write_group(slice, "cpuset.cpus", cpu_b);
+
+        w = homeless(f, "--threads=1");
+        assert_int_equal(adopt(f, w.process, OWNER_NONE, cpu_b, &group), 0);
+        assert_non_null(strstr(group, "/qsched.slice/"));
+        path = path_join(slice, "cpuset.cpus");
+        assert_int_equal(read_line_at(AT_FDCWD, path, &is), 0);
+        assert_string_equal(is, cpu_b);
+
+        assert_int_equal(revert(f), 0);
+        assert_cpuset_path(w.process.pid, "/");
+        assert_no_group(f, group);
+        assert_int_equal(access(slice, F_OK), 0); /* not of our making */
+        assert_int_equal(rmdir(slice), 0);
+}
+
 static void test_adopt(void **state) {
         Fixture *f = *state;
         _cleanup_free_ char *group = NULL, *expected = NULL, *dir = NULL, *mems = NULL, *mems_root = NULL, *path = NULL;
@@ -464,6 +501,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_follows_pinned, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_rewritten, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_old_outside_now, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_slice_that_is_limited, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_adopt, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_yielded_and_taken_back, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_adopt_own_mask, setup, teardown),
