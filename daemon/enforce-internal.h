@@ -106,7 +106,8 @@ void cpusets_watch(Enforcer *e); /* from here on */
 /* Since it was asked last, by another one, or its CPUs by others; notes it. */
 bool cpuset_replaced(Enforcer *e, Process p, uint64_t cpuset, const char *directory);
 void cpusets_forget(Enforcer *e);
-int slice_restore(Enforcer *e); /* CPUs that are online again; -ENOMEM */
+void walls_recover(Enforcer *e); /* at start: notes of walls that were not built */
+int slice_restore(Enforcer *e);  /* CPUs that are online again; -ENOMEM */
 
 /* Is `current` what the kernel makes of `wrote` under this cpuset? */
 bool mask_stands(const Bitset *current, const Bitset *wrote, const Bitset *allowed);

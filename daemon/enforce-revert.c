@@ -607,6 +607,7 @@ int enforce_recover(Enforcer *e, Outcome *ret) {
         r = e->transaction.open ? -EBUSY : online_read(e);
         if (r < 0)
                 return r;
+        walls_recover(e);
         r = restore_picked(e, &(Pick){ .uncommitted = true }, true, ret);
         k = abort_uncommitted(e);
         if (k < 0 && r >= 0) /* all is as it should be, but the file cannot be told */

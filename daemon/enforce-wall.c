@@ -2,7 +2,8 @@
 /*
  * A wall: the group of ours that a process is in may have memory on some nodes alone. Only where a job asks for it, only
  * for groups of ours, and only its owner (the manager) knows whether there is room; here it is set, noted before that,
- * and put back to what was before. It is no part of an order's transaction: it stands with its note.
+ * and put back to what was before. It is no part of an order's transaction: it stands with its note. What somebody else
+ * sets there afterwards is theirs; a note whose wall was never built, since the daemon was killed, a start drops.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -86,6 +87,26 @@ const UndoEntry *enforce_walled(const Enforcer *e, Process p) {
         const UndoEntry *group = group_of_cpuset(e, p);
 
         return group ? undo_find_mems(e->undo, group->new_path) : NULL;
+}
+
+int enforce_wall_stands(const Enforcer *e, const UndoEntry *wall, Bitset *ret_now) {
+        _cleanup_free_ char *dir = group_dir(e, wall);
+        int r = dir ? mems_read(dir, ret_now) : -ENOENT;
+
+        return r < 0 ? r : bitset_equal(ret_now, &wall->new);
+}
+
+void walls_recover(Enforcer *e) {
+        size_t n;
+        const UndoEntry *all = undo_entries(e->undo, &n);
+
+        for (size_t i = 0; i < n; i++) {
+                _cleanup_(bitset_done) Bitset now = BITSET_EMPTY;
+
+                if (all[i].type == UNDO_MEMS && enforce_wall_stands(e, &all[i], &now) == 0 &&
+                    bitset_equal(&now, &all[i].old))
+                        (void) undo_forget(e->undo, &all[i]);
+        }
 }
 
 bool enforce_has_group(const Enforcer *e, Process p) {

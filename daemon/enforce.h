@@ -100,8 +100,10 @@ int enforce_recover(Enforcer *e, Outcome *ret);
  * -ENOENT: it is in no group of ours. Not within a transaction: -EBUSY. */
 int enforce_wall(Enforcer *e, Process p, const Bitset *nodes, Outcome *o);
 int enforce_unwall(Enforcer *e, const UndoEntry *wall, Outcome *o); /* 1 as before, 0 it could not be: said so */
-const UndoEntry *enforce_walled(const Enforcer *e, Process p);      /* the wall of its group; NULL: none */
-bool enforce_has_group(const Enforcer *e, Process p);               /* of ours, with a cpuset */
+/* 1 it stands; 0 somebody has set *ret_now since; negative: the group is gone, or cannot be read. */
+int enforce_wall_stands(const Enforcer *e, const UndoEntry *wall, Bitset *ret_now);
+const UndoEntry *enforce_walled(const Enforcer *e, Process p); /* the wall of its group; NULL: none */
+bool enforce_has_group(const Enforcer *e, Process p);          /* of ours, with a cpuset */
 /* For `run`: moves a process that sits in nobody's group into qsched.slice and gives it its CPUs. *ret_group is where
  * it lives now (or stays, when its owner keeps it). */
 int enforce_adopt(Enforcer *e, const char *job, const Task *task, const PlanTask *plan, char **ret_group, Outcome *ret);

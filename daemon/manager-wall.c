@@ -4,8 +4,8 @@
  * into an out-of-memory kill while memory is free elsewhere. So: only groups of ours get one; only once all of the
  * process's pages that can move are there (on the unified hierarchy the kernel would move the rest in one go) and the
  * nodes have room for what the job says it needs, above the reserve; and at each tick one is taken away again whose
- * nodes are down to the reserve, or whose group waits for memory, while another node has room. What was refused or taken
- * away stays so until the job is applied again.
+ * nodes are down to the reserve, or whose group waits for memory, while another node has room. What was refused, taken
+ * away, or set otherwise by somebody else stays so until the job is applied again.
  */
 #include <errno.h>
 
@@ -206,6 +206,20 @@ static int take_away(Manager *m, const UndoEntry *wall, const char *task, const 
         return 1;
 }
 
+/* A sentence; NULL: nobody has touched it. */
+static char *why_theirs(const Manager *m, const UndoEntry *wall) {
+        _cleanup_(bitset_done) Bitset now = BITSET_EMPTY;
+        _cleanup_free_ char *nodes = NULL;
+        char *why = NULL;
+
+        if (enforce_wall_stands(m->enforcer, wall, &now) != 0 || bitset_format(&now, &nodes) < 0)
+                return NULL;
+        return asprintf(&why, "somebody else has given its group %s%s (cpuset.mems), which stays so",
+                        *nodes ? "memory on node " : "no nodes of its own", nodes) < 0
+                       ? NULL
+                       : why;
+}
+
 /* A sentence; NULL: it does no harm. */
 static char *why_relax(const Manager *m, const UndoEntry *wall) {
         _cleanup_(cgroup_info_done) CgroupInfo info = {};
@@ -251,7 +265,8 @@ void manager_walls(Manager *m) {
         const UndoEntry *wall;
 
         for (size_t at = 0; (wall = next_wall(m, &at));) {
-                _cleanup_free_ char *why = why_relax(m, wall);
+                char *theirs = why_theirs(m, wall);
+                _cleanup_free_ char *why = theirs ? theirs : why_relax(m, wall);
                 const PlanTask *t = plan_of(m->plan, wall->process);
 
                 if (why && take_away(m, wall, t ? t->name : NULL, why) > 0)
@@ -300,9 +315,9 @@ void manager_walls_order(Manager *m, const Request *q, const Plan *plan, Outcome
                         m, t->job, t->name, t->process, false,
                         "MemoryWall=yes is for processes that `qschedctl run` starts in a group of ours; whose group this "
                         "one is in says which memory nodes it has");
-                if (m->n_walls > 0)
+                if (find_note(m, t->process))
                         (void) strv_extendf(&o->messages, "%s (pid %d) gets no memory wall: %s", t->name,
-                                            (int) t->process.pid, m->walls[m->n_walls - 1].why);
+                                            (int) t->process.pid, find_note(m, t->process)->why);
         }
 }
 

@@ -208,6 +208,40 @@ static void test_slice_that_is_limited(void **state) {
         assert_int_equal(rmdir(slice), 0);
 }
 
+/* The note of a wall is written before the wall: a kill in between leaves one that says what is not so. */
+static void test_a_wall_that_was_not_built(void **state) {
+        Fixture *f = *state;
+        _cleanup_(bitset_done) Bitset old = BITSET_EMPTY, other = BITSET_EMPTY;
+        _cleanup_free_ char *group = NULL, *dir = NULL, *path = NULL, *mems = NULL;
+        const char *controller;
+        Worker w;
+
+        SKIP_UNLESS_USABLE(f);
+        w = homeless(f, "--threads=1");
+        assert_int_equal(adopt(f, w.process, OWNER_NONE, cpu_b, &group), 0);
+        dir = path_join(cpuset_tree(f), group + 1);
+        path = path_join(dir, "cpuset.mems");
+        assert_int_equal(read_line_at(AT_FDCWD, path, &mems), 0);
+        assert_int_equal(bitset_parse(mems, &old), 0);
+        assert_int_equal(bitset_parse("63", &other), 0);
+        controller = f->cgroups.cpuset ? "cpuset" : "unified";
+        assert_int_equal(undo_note_mems(f->undo, "train", w.process, controller, group, &old, &other), 0);
+        daemon_restart(f);
+        outcome_done(&f->outcome);
+        assert_int_equal(enforce_recover(f->enforcer, &f->outcome), 0);
+        assert_null(undo_find_mems(f->undo, group));
+
+        /* One that is neither what was before nor the wall is somebody's: its note stays, for that to be told. */
+        assert_int_equal(undo_note_mems(f->undo, "train", w.process, controller, group, &other, &other), 0);
+        daemon_restart(f);
+        outcome_done(&f->outcome);
+        assert_int_equal(enforce_recover(f->enforcer, &f->outcome), 0);
+        assert_non_null(undo_find_mems(f->undo, group));
+        assert_int_equal(revert(f), 0);
+        assert_null(undo_find_mems(f->undo, group));
+        assert_no_group(f, group);
+}
+
 static void test_adopt(void **state) {
         Fixture *f = *state;
         _cleanup_free_ char *group = NULL, *expected = NULL, *dir = NULL, *mems = NULL, *mems_root = NULL, *path = NULL;
@@ -502,6 +536,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_rewritten, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_old_outside_now, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_slice_that_is_limited, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_a_wall_that_was_not_built, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_adopt, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_yielded_and_taken_back, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_adopt_own_mask, setup, teardown),

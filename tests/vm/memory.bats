@@ -517,6 +517,19 @@ memory_line() { # text: a line of status, however it is wrapped
         kill -0 "$command"
 }
 
+@test "a wall that somebody else has set otherwise is theirs: told once, left so, also by a revert" {
+        began
+        run_walled
+        until_true walled "$pid" 1
+        dir=$(cpuset_of "$pid")
+        echo 0-1 >"$dir/cpuset.mems"
+        until_true memory_line 'Memory wall: wall/0 has none: somebody else has given its group memory on node 0-1'
+        walled "$pid" 0-1
+        [ "$(said | grep -c 'has no wall any more')" = 1 ]
+        qschedctl revert
+        [ "$(said | grep -c 'has no wall any more')" = 1 ]
+}
+
 @test "a wall is not set around more than its node has room for" {
         began
         configure Stall=100ms Pressure=100 Reserve=0.3
