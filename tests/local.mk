@@ -108,10 +108,13 @@ bench-apply: qschedd$(EXEEXT) tests/helpers/worker$(EXEEXT)
 	TOP_BUILDDIR=$(abs_top_builddir) $(srcdir)/tests/bench/bench-apply
 .PHONY: bench-apply
 
-check_PROGRAMS += tests/unit/test-decide
-tests_unit_test_decide_SOURCES = tests/unit/test-decide.c tests/unit/fixture.c tests/unit/fixture.h
+check_PROGRAMS += tests/unit/test-decide tests/unit/test-decide-sharing
+decide_fixture = tests/unit/decide-fixture.h tests/unit/fixture.c tests/unit/fixture.h
+tests_unit_test_decide_SOURCES = tests/unit/test-decide.c $(decide_fixture)
 tests_unit_test_decide_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
-TESTS += tests/unit/test-decide
+tests_unit_test_decide_sharing_SOURCES = tests/unit/test-decide-sharing.c $(decide_fixture)
+tests_unit_test_decide_sharing_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-decide tests/unit/test-decide-sharing
 
 # job files, devices
 check_PROGRAMS += tests/unit/test-jobfile tests/unit/test-devices
@@ -199,10 +202,12 @@ TESTS += tests/replay/plans.bats
 EXTRA_DIST += tests/replay/plans.bats
 
 # Threads by role
-check_PROGRAMS += tests/unit/test-roles
-tests_unit_test_roles_SOURCES = tests/unit/test-roles.c tests/unit/fixture.c tests/unit/fixture.h
-tests_unit_test_roles_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
-TESTS += tests/unit/test-roles
+check_PROGRAMS += tests/unit/test-roles tests/unit/test-role-threads
+tests_unit_test_roles_SOURCES = tests/unit/test-roles.c tests/unit/roles-fixture.h tests/unit/fixture.c tests/unit/fixture.h
+tests_unit_test_roles_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
+tests_unit_test_role_threads_SOURCES = tests/unit/test-role-threads.c tests/unit/roles-fixture.h
+tests_unit_test_role_threads_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-roles tests/unit/test-role-threads
 
 # What works against placement: recorded hosts in tests/data/doctor
 check_PROGRAMS += tests/unit/test-doctor
@@ -250,11 +255,15 @@ EXTRA_DIST += tests/bats/irq.bats tests/bats/drift.bats
 check_PROGRAMS += tests/unit/test-irq
 tests_unit_test_irq_SOURCES = tests/unit/test-irq.c
 tests_unit_test_irq_LDADD = libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
-check_PROGRAMS += tests/unit/test-enforce-irq
-tests_unit_test_enforce_irq_SOURCES = tests/unit/test-enforce-irq.c
+check_PROGRAMS += tests/unit/test-enforce-irq tests/unit/test-irq-drift
+irq_fixture = tests/unit/irq-fixture.c tests/unit/irq-fixture.h
+tests_unit_test_enforce_irq_SOURCES = tests/unit/test-enforce-irq.c $(irq_fixture)
 tests_unit_test_enforce_irq_LDFLAGS = -Wl,--wrap=irq_set_affinity
 tests_unit_test_enforce_irq_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
-TESTS += tests/unit/test-irq tests/unit/test-enforce-irq
+tests_unit_test_irq_drift_SOURCES = tests/unit/test-irq-drift.c $(irq_fixture)
+tests_unit_test_irq_drift_LDFLAGS = -Wl,--wrap=irq_set_affinity
+tests_unit_test_irq_drift_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-irq tests/unit/test-enforce-irq tests/unit/test-irq-drift
 
 # Is the machine still the one that was read?
 check_PROGRAMS += tests/unit/test-machine-watch

@@ -28,7 +28,7 @@
 # complaint: daemon-reload resets a delegated cpuset | tests/vm/world.bats | daemon-reload resets a delegated cpuset
 # complaint: enabling the cpuset controller widens masks | tests/vm/world.bats | the cpuset controller is handed down above a rank
 # complaint: a corrupt state file keeps the service from starting | tests/vm/service.bats | a corrupt state file keeps the service from starting
-# complaint: default pinning costs a fifth of throughput | tests/unit/test-decide.c | leaving_alone_wins_where_pinning_does_not_fit(
+# complaint: default pinning costs a fifth of throughput | tests/unit/test-decide-sharing.c | leaving_alone_wins_where_pinning_does_not_fit(
 
 # shellcheck disable=SC2154,SC2016 # helpers set last; what is written for another shell
 load helpers
