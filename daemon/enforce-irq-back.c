@@ -113,22 +113,10 @@ int irq_put_back(IrqEnforcer *e, Vector *v, const Bitset *target) {
         return r < 0 ? r : 1;
 }
 
-static uint64_t next_uncommitted(IrqEnforcer *e, uint64_t after) {
-        const UndoEntry *all;
-        uint64_t id = 0;
-        size_t n;
-
-        all = undo_entries(e->undo, &n);
-        for (size_t i = 0; i < n; i++)
-                if (all[i].type == UNDO_IRQ && !all[i].committed && all[i].id > after && (id == 0 || all[i].id < id))
-                        id = all[i].id;
-        return id;
-}
-
 int irq_abort_uncommitted(IrqEnforcer *e) {
         int r = 0;
 
-        for (uint64_t id = 0; (id = next_uncommitted(e, id)) > 0;) {
+        for (uint64_t id = 0; (id = undo_next_uncommitted(e->undo, 1U << UNDO_IRQ, id)) > 0;) {
                 int k = undo_abort(e->undo, id);
 
                 if (r >= 0)

@@ -544,23 +544,11 @@ int enforce_revert_process(Enforcer *e, Process process, Outcome *ret) {
         return r;
 }
 
-static uint64_t next_uncommitted(Enforcer *e, uint64_t after) {
-        uint64_t id = 0;
-        size_t n;
-        const UndoEntry *all = undo_entries(e->undo, &n);
-
-        for (size_t i = 0; i < n; i++)
-                if ((all[i].type == UNDO_AFFINITY || all[i].type == UNDO_CPUS) && !all[i].committed &&
-                    all[i].id > after && (id == 0 || all[i].id < id))
-                        id = all[i].id;
-        return id;
-}
-
 /* One abort mark per transaction that was cut short, if all of it could be put back. */
 static int abort_uncommitted(Enforcer *e) {
         int r = 0;
 
-        for (uint64_t id = 0; (id = next_uncommitted(e, id)) > 0;) {
+        for (uint64_t id = 0; (id = undo_next_uncommitted(e->undo, 1U << UNDO_AFFINITY | 1U << UNDO_CPUS, id)) > 0;) {
                 int k = undo_abort_restored(e->undo, id);
 
                 if (r >= 0)

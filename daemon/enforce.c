@@ -487,8 +487,7 @@ static int adopt(Enforcer *e, Transaction *t, const char *job, const Task *task,
                 p.only_note = false;
                 p.regrouped = true;
         }
-        r = apply_process(&p, process, NULL, 0);
-        return r;
+        return apply_process(&p, process, NULL, 0);
 }
 
 int enforce_adopt(Enforcer *e, const char *job, const Task *task, const PlanTask *plan, char **ret_group,

@@ -10,9 +10,15 @@
 #include "common/log.h"
 #include "daemon/manager-internal.h"
 
+/* The jobs that it is about: those asked for, or of a re-plan all of its scope. */
+static AppliedJob **jobs_of(const Request *q, size_t *ret_n) {
+        *ret_n = q->kind == REQUEST_TICK ? q->n_all : q->n_jobs;
+        return q->kind == REQUEST_TICK ? q->all : q->jobs;
+}
+
 static void tell_applied(Manager *m, const Request *q, const Outcome *o) {
-        size_t n = q->kind == REQUEST_TICK ? q->n_all : q->n_jobs;
-        AppliedJob **jobs = q->kind == REQUEST_TICK ? q->all : q->jobs;
+        size_t n;
+        AppliedJob **jobs = jobs_of(q, &n);
 
         for (size_t i = 0; i < n; i++)
                 for (size_t k = 0; k < m->n_observers; k++)
@@ -85,8 +91,11 @@ static bool plan_has(const Plan *p, Process process) {
 }
 
 static bool asks_for(const Request *q, const char *job) {
-        for (size_t i = 0; i < q->n_jobs; i++)
-                if (streq(q->jobs[i]->job->name, strempty(job)))
+        size_t n;
+        AppliedJob **jobs = jobs_of(q, &n);
+
+        for (size_t i = 0; i < n; i++)
+                if (streq(jobs[i]->job->name, strempty(job)))
                         return true;
         return false;
 }
@@ -125,6 +134,13 @@ static int find_strays(Manager *m, const Request *q, const Plan *plan, Process *
         *ret = strays;
         *ret_n = k;
         return 0;
+}
+
+/* The first plan after a start looks for them too: the daemon may have been killed between an order and this. */
+static bool may_have_strays(Manager *m, const Request *q) {
+        const Scope *scope = manager_scope(m, q->scope, false);
+
+        return q->kind == REQUEST_APPLY || (q->kind == REQUEST_TICK && (!scope || !scope->planned));
 }
 
 /* One that stays, since its masks are refused or somebody else's now, keeps none of the others. */
@@ -194,6 +210,7 @@ static const char *why(const Request *q) {
 
 /* The change stands: remember what it was made for. */
 static int settle(Manager *m, Request *q, Solve *s, const Outcome *o, const char *group, json_t **ret) {
+        Scope *scope;
         int r;
 
         if (q->kind == REQUEST_RUN)
@@ -201,6 +218,9 @@ static int settle(Manager *m, Request *q, Solve *s, const Outcome *o, const char
         if (o->n_written > 0)
                 m->hold_until = now_monotonic() + m->config->hold_off_usec;
         scope_planned(m, q->scope, s->snapshot, q->all, q->n_all);
+        scope = manager_scope(m, q->scope, false);
+        if (scope)
+                scope->planned = true;
         r = finish_json(m, s->plan, o, group, ret);
         manager_set_plan(m, TAKE_PTR(s->plan), q->scope);
         if (q->kind != REQUEST_TICK || o->n_written > 0)
@@ -253,7 +273,7 @@ static int enact(Manager *m, Request *q, Solve *s, json_t **ret, char **ret_mess
         if (r >= 0) {
                 commit_jobs(m, q);
                 manager_take_back(m, q);
-                k = q->kind == REQUEST_APPLY ? put_back_strays(m, q, s->plan, &outcome) : 0;
+                k = may_have_strays(m, q) ? put_back_strays(m, q, s->plan, &outcome) : 0;
                 if (k < 0)
                         (void) strv_extendf(&outcome.messages,
                                             "Not every process that is named no more could be put back: %s",

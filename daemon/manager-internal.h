@@ -57,6 +57,7 @@ typedef struct Request {
 typedef struct Scope { /* what was last planned for */
         uid_t key;
         char *signature;
+        bool planned; /* since the start, and it fitted: what is in force for its jobs is in the plan */
 } Scope;
 
 typedef struct WallNote WallNote; /* manager-wall.c */

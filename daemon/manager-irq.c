@@ -60,7 +60,7 @@ static int add_waiting(Manager *m, const Plan *plan, IrqWishes *w) {
                 const AppliedJob *j = m->jobs->jobs[i];
                 const Scope *scope = manager_scope(m, job_scope(j), false);
 
-                if (!j->confined && (!scope || !scope->signature) && !plan_has_job(plan, j->job->name) &&
+                if (!j->confined && (!scope || !scope->planned) && !plan_has_job(plan, j->job->name) &&
                     strv_extend(&w->waiting, j->job->name) < 0)
                         return -ENOMEM;
         }

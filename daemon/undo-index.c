@@ -105,3 +105,16 @@ const UndoEntry *undo_next_of(const Undo *u, Process p, const UndoEntry *after) 
         }
         return NULL;
 }
+
+uint64_t undo_next_uncommitted(const Undo *u, unsigned types, uint64_t after) {
+        uint64_t id = 0;
+
+        for (size_t i = 0; i < u->n_entries; i++) {
+                const UndoEntry *e = &u->entries[i];
+
+                if (e->type != _UNDO_MAX && (types & 1U << e->type) && !e->committed && e->id > after &&
+                    (id == 0 || e->id < id))
+                        id = e->id;
+        }
+        return id;
+}

@@ -105,7 +105,9 @@ int undo_note_yield(Undo *u, const char *job, Process p, uint64_t since); /* tic
 int undo_note_yield_irq(Undo *u, const char *job, const UndoIrq *irq);
 int undo_commit(Undo *u, uint64_t id);
 bool undo_committed(const Undo *u, uint64_t id); /* does an entry of it say so? */
-uint64_t undo_next_id(const Undo *u);            /* what undo_begin() will give */
+/* The first transaction above `after` without a commit mark, of entries of these types (bits 1 << UndoType); 0: none. */
+uint64_t undo_next_uncommitted(const Undo *u, unsigned types, uint64_t after);
+uint64_t undo_next_id(const Undo *u); /* what undo_begin() will give */
 /* Memory is right even when the file is full. */
 int undo_abort(Undo *u, uint64_t id); /* all of its masks have been put back */
 /* Those that undo_restored() was said of: the others stay, not committed, for the next start to try again. */

@@ -13,15 +13,41 @@ teardown() {
         teardown_all
 }
 
-# --- restart -----------------------------------------------------------------------------------------------------
-
-@test "kill -9 and a new start: placements stay, jobs are known, revert still gives back" {
+# Two workers placed as job "one" ($last on $mask; all CPUs before: $before), then the daemon is killed.
+killed_with_two_placed() {
         need_cpus 2
         start_qschedd
         before=$(all_cpus)
         two_placed
         mask=$(masks "$last")
         stop_qschedd KILL
+}
+
+# As it would be without the end of the order that applied job "one": its files under their temporary names.
+order_has_no_end() {
+        local file
+        for file in job owner; do
+                mv "$D/state/jobs/one.$file" "$D/state/jobs/one.$file.new"
+        done
+}
+
+# That directory is small, and full ($D/DIRECTORY/fill) once the daemon runs with two workers to be placed; before that
+# they have $before.
+full() { # run|state
+        need_root
+        mount -t tmpfs -o size=16k tmpfs "$D/$1" 2>/dev/null || skip "mount is not permitted"
+        start_qschedd
+        worker --threads=1
+        worker --threads=1
+        before=$(masks "$last")
+        dd if=/dev/zero of="$D/$1/fill" bs=1k 2>/dev/null || true
+        printf x >>"$D/$1/fill" || true
+}
+
+# --- restart -----------------------------------------------------------------------------------------------------
+
+@test "kill -9 and a new start: placements stay, jobs are known, revert still gives back" {
+        killed_with_two_placed
         start_qschedd
         [ "$(masks "$last")" = "$mask" ]
         [ "$(status | jq -r '.jobs[0].name')" = one ]
@@ -32,16 +58,10 @@ teardown() {
 }
 
 @test "kill -9 between the changes of an order: a start undoes them, and the order is dropped" {
-        need_cpus 2
-        start_qschedd
-        before=$(all_cpus)
-        two_placed
-        stop_qschedd KILL
-        # as it would be without the end of the order: no commit mark, the job under its temporary name
+        killed_with_two_placed
+        # no commit mark either
         sed -i '/"t":"commit"/d' "$D/run/undo.journal"
-        for file in job owner; do
-                mv "$D/state/jobs/one.$file" "$D/state/jobs/one.$file.new"
-        done
+        order_has_no_end
         start_qschedd
         [ "$(masks "$last")" = "$before" ]
         [ "$(masks "${workers[0]}")" = "$before" ]
@@ -51,15 +71,8 @@ teardown() {
 }
 
 @test "kill -9 right after the commit of an order: a start puts its job in force, its placements stay" {
-        need_cpus 2
-        start_qschedd
-        before=$(all_cpus)
-        two_placed
-        mask=$(masks "$last")
-        stop_qschedd KILL
-        for file in job owner; do
-                mv "$D/state/jobs/one.$file" "$D/state/jobs/one.$file.new"
-        done
+        killed_with_two_placed
+        order_has_no_end
         start_qschedd
         [ "$(masks "$last")" = "$mask" ]
         [ "$(status | jq -r '.jobs[0].name')" = one ]
@@ -68,12 +81,25 @@ teardown() {
         [ "$(masks "$last")" = "$before" ]
 }
 
-@test "kill -9 while a revert is under way: a start ends it, and the job does not come back" {
+@test "kill -9 between an order and putting back what its job names no more: a start puts that back" {
         need_cpus 2
         start_qschedd
         before=$(all_cpus)
         two_placed
+        mask=$(masks "${workers[0]}")
         stop_qschedd KILL
+        job one "${workers[0]}" >"$D/state/jobs/one.job" # as its successor says, which was committed
+        start_qschedd
+        wait_until 5 eval '[ "$(masks "$last")" = "$before" ]'
+        [ "$(masks "${workers[0]}")" = "$mask" ]
+        [ "$(status | jq -r '[.plan.tasks[].name] | join(" ")')" = one/0 ]
+        grep -q "pid $last (worker) tids .* -> $before (re-plan)" "$D/qschedd.log"
+        call Revert s one
+        [ "$(masks "${workers[0]}")" = "$before" ]
+}
+
+@test "kill -9 while a revert is under way: a start ends it, and the job does not come back" {
+        killed_with_two_placed
         mv "$D/state/jobs/one.job" "$D/state/jobs/one.job.reverting"
         start_qschedd
         [ "$(masks "$last")" = "$before" ]
@@ -101,11 +127,7 @@ teardown() {
 }
 
 @test "a job whose file was lost can still be put back by name" {
-        need_cpus 2
-        start_qschedd
-        before=$(all_cpus)
-        two_placed
-        stop_qschedd KILL
+        killed_with_two_placed
         rm "$D/state/jobs/one.job"
         start_qschedd
         [ "$(call Revert s one | jq -r '.jobs[0]')" = one ]
@@ -144,13 +166,7 @@ teardown() {
 }
 
 @test "a full state directory: a sentence, nothing is changed" {
-        need_root
-        mount -t tmpfs -o size=16k tmpfs "$D/state" 2>/dev/null || skip "mount is not permitted"
-        start_qschedd
-        worker --threads=1
-        worker --threads=1
-        before=$(masks "$last")
-        dd if=/dev/zero of="$D/state/fill" bs=1k 2>/dev/null || true
+        full state
         run apply "$(job one "${workers[@]}")"
         rm -f "$D/state/fill"
         echo "$output"
@@ -162,14 +178,7 @@ teardown() {
 }
 
 @test "a full runtime directory: a sentence, nothing is changed, the job is not kept" {
-        need_root
-        mount -t tmpfs -o size=16k tmpfs "$D/run" 2>/dev/null || skip "mount is not permitted"
-        start_qschedd
-        worker --threads=1
-        worker --threads=1
-        before=$(masks "$last")
-        dd if=/dev/zero of="$D/run/fill" bs=1k 2>/dev/null || true
-        printf x >>"$D/run/fill" || true
+        full run
         run apply "$(job one "${workers[@]}")"
         echo "$output"
         [[ $output = *"undo journal"*"No space left"* ]]
