@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of enforcement: enforce.c applies, enforce-revert.c puts back, enforce-group.c moves processes of ours into
- * groups of ours, enforce-roles.c splits a rank's pool between its threads, enforce-util.c says who a process is, what
- * its cpuset allows and what became of a change.
+ * The parts of enforcement: enforce.c applies, enforce-revert.c and enforce-born.c put back, enforce-group.c moves processes
+ * of ours into groups of ours, enforce-wall.c sets their memory nodes, enforce-roles.c splits a rank's pool between its
+ * threads, enforce-drift.c says what is done about what others change, enforce-cpuset.c tells what the kernel changed,
+ * enforce-util.c says who a process is, what its cpuset allows and what became of a change.
  */
 #pragma once
 

@@ -8,87 +8,20 @@
  * Revert puts back the first old mask; a transaction that was cut short or could not be noted goes back to what stood
  * before it. Both leave alone what somebody else has set since.
  */
-#include <dirent.h>
 #include <errno.h>
 
-#include "daemon/enforce-internal.h"
+#include "daemon/enforce-revert-internal.h"
 #include "daemon/readers/process.h"
 #include "daemon/readers/tasks.h"
 
-typedef struct Family { /* every process and its parent, read once per operation */
-        Process *pids;  /* start_time is read when it is needed */
-        pid_t *parents;
-        size_t n;
-} Family;
-
-typedef struct Restore { /* over one process */
-        Enforcer *e;
-        Outcome *o;
-        Family *family;
-        bool to_before; /* of the transaction, not of all that we did */
-        const UndoEntry *const *entries;
-        size_t n_entries;
-        bool *ours, *forget; /* by entry */
-        Identity identity;
-        Allowed allowed;
-        const UndoEntry **born; /* threads born since get back what the first of these whose mask they bear does */
-        size_t n_born;
-        const char *job;
-} Restore;
-
-static void family_done(Family *f) {
-        free(f->pids);
-        free(f->parents);
-        *f = (Family){};
-}
-
-static int family_add(Family *f, size_t *allocated, pid_t pid, pid_t parent) {
-        if (f->n == *allocated) {
-                size_t n = *allocated ? *allocated * 2 : 256;
-                Process *pids = reallocarray(f->pids, n, sizeof(*pids));
-                pid_t *parents;
-
-                if (!pids)
-                        return -ENOMEM;
-                f->pids = pids;
-                parents = reallocarray(f->parents, n, sizeof(*parents));
-                if (!parents)
-                        return -ENOMEM;
-                f->parents = parents;
-                *allocated = n;
-        }
-        f->pids[f->n] = (Process){ .pid = pid };
-        f->parents[f->n++] = parent;
-        return 0;
-}
-
-static int family_read(Family *f) {
-        DIR *d = opendir("/proc");
-        size_t allocated = 0;
-        struct dirent *de;
-        int r = 0;
-
-        if (!d)
-                return -errno;
-        while (r >= 0 && (de = readdir(d))) {
-                pid_t pid, parent;
-
-                if (text_parse_pid(de->d_name, &pid) >= 0 && process_parent(pid, &parent) >= 0)
-                        r = family_add(f, &allocated, pid, parent);
-        }
-        (void) closedir(d);
-        return r;
-}
-
-/* What an affinity entry goes back to. */
-static const Bitset *target_of(const Restore *s, const UndoEntry *entry) {
+const Bitset *restore_target(const Restore *s, const UndoEntry *entry) {
         if (s->to_before && !bitset_isempty(&entry->before))
                 return &entry->before;
         return entry->all ? &s->e->possible : &entry->old;
 }
 
-static ChangeResult restore_write(const Restore *s, const Identity *i, pid_t tid, const Bitset *target, Bitset *got,
-                                  int *error) {
+ChangeResult restore_write(const Restore *s, const Identity *i, pid_t tid, const Bitset *target, Bitset *got,
+                           int *error) {
         ChangeResult result = identity_has_thread(i, tid) ? mask_write(tid, target, got, error) : CHANGE_GONE;
 
         /* Its cpuset has none of the old CPUs any more: let it have all that there are. */
@@ -102,7 +35,7 @@ static ChangeResult restore_write(const Restore *s, const Identity *i, pid_t tid
 static int restore_affinity(Restore *s, size_t index) {
         const UndoEntry *entry = s->entries[index];
         _cleanup_(bitset_done) Bitset current = BITSET_EMPTY, got = BITSET_EMPTY;
-        const Bitset *target = target_of(s, entry);
+        const Bitset *target = restore_target(s, entry);
         ChangeResult result;
         int error = 0, r;
         Thread t;
@@ -133,123 +66,6 @@ static int restore_affinity(Restore *s, size_t index) {
                            target == &s->e->possible ? &entry->old : target, &got, error);
 }
 
-static const Bitset *born_target(const Restore *s, const Bitset *current) {
-        for (size_t i = 0; i < s->n_born; i++)
-                if (mask_stands(current, &s->born[i]->new, &s->allowed.cpus))
-                        return target_of(s, s->born[i]);
-        return NULL;
-}
-
-/* Its rank was yielded when it was there already, and what we noted of it dropped: the mask is theirs, though it be one
- * that we wrote elsewhere in the process. */
-static bool is_theirs(const Restore *s, Process p, const Thread *t) {
-        for (unsigned depth = 0; depth < 64 && p.pid > 1; depth++) {
-                const UndoEntry *yield = undo_find_yield(s->e->undo, p);
-
-                if (yield)
-                        return t->start <= yield->since;
-                if (process_parent(p.pid, &p.pid) < 0 || process_start_time(p.pid, &p.start_time) < 0)
-                        break;
-        }
-        return false;
-}
-
-static int restore_born_thread(Restore *s, const Identity *i, pid_t tid) {
-        _cleanup_(bitset_done) Bitset current = BITSET_EMPTY, got = BITSET_EMPTY;
-        const Bitset *target;
-        ChangeResult result;
-        int error = 0, r;
-        Thread t;
-
-        r = thread_read(i, tid, &t);
-        if (r >= 0)
-                r = mask_read(tid, &current);
-        if (r == -ESRCH || (r >= 0 && undo_find_tid(s->e->undo, tid, t.start)))
-                return 0;
-        target = r < 0 ? NULL : born_target(s, &current);
-        if (!target || is_theirs(s, i->process, &t))
-                return r;
-        if (bitset_equal(&current, target)) /* its process had this by itself */
-                return outcome_add(s->o, CHANGE_SAME, s->job, i->process, &t, &current, target, &current, 0);
-        result = restore_write(s, i, tid, target, &got, &error);
-        return outcome_add(s->o, result, s->job, i->process, &t, &current, target, &got, error);
-}
-
-static int restore_born_threads(Restore *s, const Identity *i) {
-        _cleanup_(threads_done) Threads threads = { .changed = true };
-        int r;
-
-        while ((r = threads_next(&threads, i->process.pid)) > 0)
-                for (size_t k = 0; k < threads.n_fresh; k++) {
-                        int q = restore_born_thread(s, i, threads.fresh[k]);
-
-                        if (q < 0)
-                                return q;
-                }
-        return r == -ESRCH || r == -ELOOP ? 0 : r;
-}
-
-/* Child processes without an entry of their own, and theirs. */
-static int restore_born_children(Restore *s, pid_t parent, unsigned depth) {
-        int r;
-
-        if (depth > 64)
-                return 0;
-        if (!s->family->pids) {
-                r = family_read(s->family);
-                if (r < 0)
-                        return r;
-        }
-        for (size_t i = 0; i < s->family->n; i++) {
-                _cleanup_(identity_done) Identity child = { .pidfd = -1, .proc_fd = -1 };
-                Process p = s->family->pids[i];
-                pid_t now;
-
-                if (s->family->parents[i] != parent || process_start_time(p.pid, &p.start_time) < 0 ||
-                    undo_find_tid(s->e->undo, p.pid, p.start_time))
-                        continue;
-                r = identity_open(p, &child);
-                if (r == -ESRCH || (r >= 0 && (process_parent(p.pid, &now) < 0 || now != parent)))
-                        continue; /* gone, or the pid is another's since the family was read */
-                if (r >= 0)
-                        r = restore_born_threads(s, &child);
-                if (r >= 0)
-                        r = restore_born_children(s, p.pid, depth + 1);
-                if (r < 0)
-                        return r;
-        }
-        return 0;
-}
-
-static int restore_born(Restore *s) {
-        int r;
-
-        if (s->n_born == 0)
-                return 0;
-        r = restore_born_threads(s, &s->identity);
-        return r < 0 ? r : restore_born_children(s, s->identity.process.pid, 0);
-}
-
-static void born_add(Restore *s, const UndoEntry *entry) {
-        for (size_t i = 0; i < s->n_born; i++)
-                if (bitset_equal(&s->born[i]->new, &entry->new))
-                        return;
-        s->born[s->n_born++] = entry;
-}
-
-/* Of each mask that we wrote in it one entry, that of the main thread first. */
-static void find_born(Restore *s) {
-        const Process *p = &s->identity.process;
-        const UndoEntry *own = undo_find_tid(s->e->undo, p->pid, p->start_time);
-
-        for (size_t i = 0; i < s->n_entries; i++)
-                if (s->entries[i] == own)
-                        born_add(s, own);
-        for (size_t i = 0; i < s->n_entries; i++)
-                if (s->entries[i]->type == UNDO_AFFINITY)
-                        born_add(s, s->entries[i]);
-}
-
 static void judge_entries(Restore *s) {
         for (size_t i = 0; i < s->n_entries; i++) {
                 _cleanup_(bitset_done) Bitset current = BITSET_EMPTY;
@@ -258,7 +74,7 @@ static void judge_entries(Restore *s) {
                 if (entry->type == UNDO_AFFINITY && mask_read(entry->tid, &current) >= 0)
                         s->ours[i] = mask_is_ours(entry, &current, &s->allowed.cpus);
         }
-        find_born(s);
+        restore_find_born(s);
 }
 
 static int restore_groups(Restore *s) {
