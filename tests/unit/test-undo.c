@@ -323,6 +323,41 @@ static void test_cpus(void **state) {
         }
 }
 
+/* What is somebody else's now outlives a start, with since when, until it is taken back; lines of before `since` load. */
+static void test_yields(void **state) {
+        Fixture *f = *state;
+        const UndoEntry *e;
+
+        assert_int_equal(undo_note_yield(f->undo, "a", (Process){ 80, 1234 }, 1300), 0);
+        assert_int_equal(
+                undo_note_yield_irq(f->undo, "a", &(UndoIrq){ .irq = 41, .device = "0000:c1:00.0", .name = "x" }), 0);
+        reopen(f);
+        assert_null(f->messages);
+        e = undo_find_yield(f->undo, (Process){ 80, 1234 });
+        assert_non_null(e);
+        assert_int_equal(e->since, 1300);
+        assert_false(undo_is_of_process(e));
+        assert_null(undo_find_yield(f->undo, (Process){ 80, 1235 }));
+        e = undo_find_yield_irq(f->undo, &(UndoIrq){ .irq = 41, .device = "0000:c1:00.0", .name = "x" });
+        assert_non_null(e);
+        assert_int_equal(undo_forget(f->undo, e), 0);
+        assert_int_equal(undo_forget(f->undo, undo_find_yield(f->undo, (Process){ 80, 1234 })), 0);
+        reopen(f);
+        assert_int_equal(count(f->undo), 0);
+}
+
+static void test_a_yield_of_before(void **state) {
+        static const char line[] = "{\"t\":\"yield\",\"job\":\"a\",\"pid\":80,\"start\":1234}\n"
+                                   "{\"t\":\"yield\",\"job\":\"a\",\"pid\":81,\"start\":1234,\"since\":-1}\n";
+        _cleanup_(undo_freep) Undo *u = NULL;
+        unsigned n_bad;
+
+        assert_int_equal(undo_from_text(line, strlen(line), &n_bad, &u), 0);
+        assert_int_equal(n_bad, 1);
+        assert_non_null(undo_find_yield(u, (Process){ 80, 1234 }));
+        assert_null(undo_find_yield(u, (Process){ 81, 1234 }));
+}
+
 /* A wall stands with its note and outlives commits; a revert that was cut short ends it. */
 static void test_mems(void **state) {
         _cleanup_(bitset_done) Bitset old = BITSET_EMPTY, new = BITSET_EMPTY;
@@ -669,6 +704,8 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_committed, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_cpus, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_mems, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_yields, setup, teardown),
+                cmocka_unit_test(test_a_yield_of_before),
                 cmocka_unit_test_setup_teardown(test_torn, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_revert_mark, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_forget_empties, setup, teardown),
