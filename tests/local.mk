@@ -56,10 +56,12 @@ tests_unit_test_ini_LDADD = libcommon.la $(CMOCKA_LIBS)
 TESTS += tests/unit/test-bitset tests/unit/test-text tests/unit/test-ini
 
 # Undo journal and enforcement, on real processes
-check_PROGRAMS += tests/unit/test-undo
-tests_unit_test_undo_SOURCES = tests/unit/test-undo.c
+check_PROGRAMS += tests/unit/test-undo tests/unit/test-undo-file
+tests_unit_test_undo_SOURCES = tests/unit/test-undo.c tests/unit/undo-fixture.c tests/unit/undo-fixture.h
 tests_unit_test_undo_LDADD = libdaemon.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
-TESTS += tests/unit/test-undo
+tests_unit_test_undo_file_SOURCES = tests/unit/test-undo-file.c tests/unit/undo-fixture.c tests/unit/undo-fixture.h
+tests_unit_test_undo_file_LDADD = libdaemon.la libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-undo tests/unit/test-undo-file
 EXTRA_DIST += tests/fuzz/fuzz-undo.c tests/fuzz/corpus/undo
 check_PROGRAMS += tests/unit/test-enforce tests/unit/test-enforce-group
 tests_unit_test_enforce_SOURCES = tests/unit/test-enforce.c tests/unit/enforce-fixture.c tests/unit/enforce-fixture.h
