@@ -1,12 +1,25 @@
 # decisions: no I/O, clock, log or global; libm, pthread and jansson only
-noinst_LTLIBRARIES += libpolicy.la
+noinst_LTLIBRARIES += libpolicy.la libkernels.la
+KERNEL_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
+libkernels_la_SOURCES = policy/qubo/kernels.c policy/qubo/kernels.h policy/qubo/kernels.inc.h policy/qubo/kernels-plain.c
+libkernels_la_CFLAGS = $(KERNEL_CFLAGS)
+libkernels_la_LIBADD =
+if X86_64
+noinst_LTLIBRARIES += libkernels-avx2.la libkernels-avx512.la
+libkernels_avx2_la_SOURCES = policy/qubo/kernels-avx2.c
+libkernels_avx2_la_CFLAGS = $(KERNEL_CFLAGS) -mavx2 -mbmi2
+libkernels_avx512_la_SOURCES = policy/qubo/kernels-avx512.c
+libkernels_avx512_la_CFLAGS = $(KERNEL_CFLAGS) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mbmi2
+libkernels_la_LIBADD += libkernels-avx2.la libkernels-avx512.la
+endif
+EXTRA_DIST += policy/qubo/kernels-avx2.c policy/qubo/kernels-avx512.c
 libpolicy_la_SOURCES = policy/topology.c policy/topology.h policy/snapshot.c policy/snapshot.h policy/record.c policy/record.h policy/record-write.c \
 	policy/job.c policy/job.h policy/plan.c policy/plan.h policy/decide.c policy/decide.h policy/explain.c policy/explain.h \
 	policy/roles.c policy/roles-split.c policy/roles.h \
-	policy/qubo/qubo.c policy/qubo/qubo-penalty.c policy/qubo/qubo.h policy/qubo/solver.c policy/qubo/solver.h policy/qubo/rng.h \
+	policy/qubo/qubo.c policy/qubo/qubo-penalty.c policy/qubo/qubo.h policy/qubo/solver.c policy/qubo/solver.h policy/qubo/search.h policy/qubo/rng.h \
 	policy/qubo/frame.c policy/qubo/frame-tables.c policy/qubo/frame.h policy/qubo/state.c \
 	policy/qubo/greedy.c policy/qubo/sa.c policy/qubo/exact.c policy/qubo/exact.h policy/qubo/bound.c \
 	policy/qubo/auto.c \
 	policy/problems/placement.c policy/problems/placement-model.c policy/problems/placement-kinds.c policy/problems/placement-internal.h policy/problems/placement-terms.c policy/problems/placement.h policy/problems/blocks.c policy/problems/blocks.h policy/problems/packing.c policy/problems/packing.h \
 	policy/problems/device-sets.c policy/problems/device-sets.h
-libpolicy_la_LIBADD = $(JANSSON_LIBS) -lm -lpthread
+libpolicy_la_LIBADD = libkernels.la $(JANSSON_LIBS) $(NLOPT_LIBS) -lm -lpthread

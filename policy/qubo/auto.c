@@ -105,5 +105,6 @@ const Solver solver_auto = {
         .name = "auto",
         .help = "Annealing, a proof of optimality or a bound by branch and bound, annealing again",
         .fits = fits_all,
+        .knows = MODEL_GROUPS | MODEL_TABLES,
         .solve = auto_solve,
 };

@@ -276,6 +276,7 @@ static void open_node(Search *s) {
         if (item == ITEM_NOTHING) {
                 s->best->energy = s->fixed / 2;
                 memcpy(s->best->held, s->held, f->n_items * sizeof(*s->held));
+                limit_improved(s->limit, s->best->energy);
         } else if (strong_bound_pays(s))
                 branch_strongly(s, bound);
         else {
@@ -408,5 +409,6 @@ const Solver solver_exact = {
         .name = "exact",
         .help = "Branch and bound: the optimum with proof, for small models; sweeps limits its work",
         .fits = exact_fits,
+        .knows = MODEL_GROUPS,
         .solve = exact_solve,
 };

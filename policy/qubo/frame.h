@@ -14,7 +14,7 @@
  */
 #pragma once
 
-#include "policy/qubo/solver.h"
+#include "policy/qubo/search.h"
 
 #define ITEM_NOTHING UINT32_MAX
 #define FRAME_DENSE_MAX ((size_t) 1536 * 1536)
@@ -50,20 +50,6 @@ typedef struct Frame {
         uint32_t widest;   /* size of the largest item */
         uint32_t *partner; /* the other item of the same owner (a rank's CPU block for its device), or ITEM_NOTHING */
 } Frame;
-
-/* The end of the time a solver may take; it is asked at every few thousand steps. */
-typedef struct Limit {
-        const SolveParams *p;
-        uint64_t deadline; /* UINT64_MAX: none */
-        uint64_t work;
-        bool hit;
-} Limit;
-
-void limit_init(Limit *l, const SolveParams *p);
-Limit limit_within(const Limit *l, uint64_t usec); /* the same, but at most so long from now */
-uint64_t limit_left(const Limit *l);               /* microseconds; UINT64_MAX: no deadline */
-bool limit_hit(Limit *l);                          /* asks the clock and the flag */
-bool limit_work(Limit *l, uint64_t steps);         /* asks them once enough steps have added up */
 
 /* Once the limit is hit, the rest of kin and partners is left out: they only guide. */
 int frame_new(const Qubo *q, Limit *l, Frame **ret);
@@ -199,6 +185,3 @@ int exact_search(const Frame *f, Limit *probe, Limit *whole, uint64_t max_steps,
 uint64_t exact_steps(const Qubo *q, uint64_t sweeps); /* the work that so many sweeps stand for */
 #define EXACT_MAX_VARIABLES 32768U
 #define EXACT_MAX_COUPLINGS ((size_t) 40 << 20) /* of a model with tables, which it turns into rows */
-
-bool fits_all(const Qubo *q);
-extern const Solver solver_auto, solver_exact, solver_greedy, solver_sa;

@@ -104,5 +104,6 @@ const Solver solver_greedy = {
         .name = "greedy",
         .help = "Cheapest choice one after the other, then descent: a baseline",
         .fits = fits_all,
+        .knows = MODEL_GROUPS | MODEL_TABLES,
         .solve = greedy_solve,
 };

@@ -27,6 +27,8 @@ struct QuboBuilder {
         uint32_t *transposed; /* by table: 1 + the one with rows and columns exchanged, 0: not made yet */
         uint32_t *table_of;
         size_t cells;
+        bool permutation;
+        int32_t *flow, *distance;
 };
 
 int qubo_builder_new(uint32_t n, QuboBuilder **ret) {
@@ -61,6 +63,8 @@ QuboBuilder *qubo_builder_free(QuboBuilder *b) {
         free(b->tables);
         free(b->transposed);
         free(b->table_of);
+        free(b->flow);
+        free(b->distance);
         free(b);
         return NULL;
 }
@@ -304,6 +308,33 @@ int qubo_join(QuboBuilder *b, uint32_t g, uint32_t h, uint32_t table) {
         return 0;
 }
 
+/* No cost of an assignment can leave a quarter of int64. */
+static bool product_fits(const int32_t *flow, const int32_t *distance, size_t n) {
+        uint64_t sum = 0, most = 0, product;
+
+        for (size_t k = 0; k < n * n; k++) {
+                sum += (uint64_t) labs(flow[k]);
+                most = MAX(most, (uint64_t) labs(distance[k]));
+        }
+        return !__builtin_mul_overflow(sum, most, &product) && product <= INT64_MAX / 8;
+}
+
+int qubo_set_permutation(QuboBuilder *b, int32_t *flow, int32_t *distance) {
+        _cleanup_free_ int32_t *own_flow = flow, *own_distance = distance;
+
+        if (b->permutation || !flow != !distance || (size_t) b->n_groups * b->n_groups != b->n)
+                return -EINVAL;
+        for (uint32_t g = 0; g < b->n_groups; g++)
+                if (b->group_first[g] != g * b->n_groups || b->group_size[g] != b->n_groups)
+                        return -EINVAL;
+        if (flow && !product_fits(flow, distance, b->n_groups))
+                return -EOVERFLOW;
+        b->permutation = true;
+        b->flow = TAKE_PTR(own_flow);
+        b->distance = TAKE_PTR(own_distance);
+        return 0;
+}
+
 static bool entry_counts(const QuboBuilder *b, const Entry *e) {
         return e->w != 0 && (b->group_of[e->i] == QUBO_NO_GROUP || b->group_of[e->i] != b->group_of[e->j]);
 }
@@ -413,6 +444,9 @@ int qubo_build(QuboBuilder *b, Qubo **ret) {
                 q->table_of = TAKE_PTR(b->table_of);
                 b->n_tables = b->tables_allocated = 0;
         }
+        q->permutation = b->permutation;
+        q->flow = TAKE_PTR(b->flow);
+        q->distance = TAKE_PTR(b->distance);
         *ret = TAKE_PTR(q);
         return 0;
 }
@@ -432,6 +466,8 @@ Qubo *qubo_free(Qubo *q) {
                 free(q->tables[t].w);
         free(q->tables);
         free(q->table_of);
+        free(q->flow);
+        free(q->distance);
         free(q);
         return NULL;
 }
@@ -541,8 +577,19 @@ static int64_t table_energy(const Qubo *q, const uint8_t *x, uint32_t v) {
         return e;
 }
 
+static int64_t product_energy(const Qubo *q, const uint8_t *x) {
+        uint32_t n = q->n_groups;
+        int64_t e = 0;
+
+        for (size_t u = 0; u < q->n; u++)
+                for (size_t v = 0; x[u] && v < q->n; v++)
+                        if (x[v] && u / n != v / n)
+                                e += (int64_t) q->flow[u / n * n + v / n] * q->distance[u % n * n + v % n];
+        return e;
+}
+
 int64_t qubo_energy(const Qubo *q, const uint8_t *x) {
-        int64_t e = q->offset;
+        int64_t e = q->offset + (q->flow ? product_energy(q, x) : 0);
 
         for (uint32_t i = 0; i < q->n; i++) {
                 if (!x[i])
@@ -561,6 +608,14 @@ bool qubo_feasible(const Qubo *q, const uint8_t *x) {
 
                 for (uint32_t i = 0; i < q->group_size[g]; i++)
                         ones += x[q->group_first[g] + i] != 0;
+                if (ones != 1)
+                        return false;
+        }
+        for (uint32_t column = 0; q->permutation && column < q->n_groups; column++) {
+                uint32_t ones = 0;
+
+                for (uint32_t g = 0; g < q->n_groups; g++)
+                        ones += x[(size_t) g * q->n_groups + column] != 0;
                 if (ones != 1)
                         return false;
         }

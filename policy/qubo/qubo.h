@@ -41,6 +41,10 @@ typedef struct Qubo {
         QuboTable *tables;
         uint32_t *
                 table_of; /* n_groups x n_groups: 1 + the table with the first's choices as rows; 0: none. NULL: no tables */
+        bool permutation; /* n_groups groups of n_groups choices each, in order, and no two may take the same choice */
+        int32_t *flow,
+                *distance; /* n_groups x n_groups each: adds sum_{g != h} flow[g][h] distance[choice g][choice h].
+                                     NULL, or only with a permutation */
 } Qubo;
 
 typedef struct QuboBuilder QuboBuilder;
@@ -57,6 +61,12 @@ int qubo_set_kind(QuboBuilder *b, uint32_t group, uint32_t kind);          /* 0 
 int qubo_add_table(QuboBuilder *b, uint32_t rows, uint32_t cols, int32_t *w, uint32_t *ret);
 /* The couplings of two different groups; -EINVAL: a size does not fit, or they are joined already. */
 int qubo_join(QuboBuilder *b, uint32_t g, uint32_t h, uint32_t table);
+/*
+ * Choices of the groups, which must be as many as each has choices and cover all variables in order, are all different.
+ * flow and distance (n_groups x n_groups, from malloc, both or neither; diagonals do not count) are taken in any case:
+ * a quadratic assignment problem (Koopmans, Beckmann 1957). -EINVAL: groups do not fit; -EOVERFLOW.
+ */
+int qubo_set_permutation(QuboBuilder *b, int32_t *flow, int32_t *distance);
 /* Pairs inside one group never matter and are dropped. */
 int qubo_build(QuboBuilder *b, Qubo **ret);
 Qubo *qubo_free(Qubo *q);
@@ -80,7 +90,8 @@ size_t qubo_couplings(
 int qubo_expand(const Qubo *q, Qubo **ret);
 
 int64_t qubo_energy(const Qubo *q, const uint8_t *x); /* recomputed from the coefficients */
-bool qubo_feasible(const Qubo *q, const uint8_t *x);  /* every group has exactly one bit set */
+bool qubo_feasible(const Qubo *q,
+                   const uint8_t *x); /* every group has exactly one bit set, of a permutation every column too */
 /* The same model without groups: penalty * (1 - sum x)^2 for each, for outside solvers; penalty 0: large enough to be
  * exact. *ret_penalty tells which was used. */
 int qubo_to_penalty(const Qubo *q, int64_t penalty, Qubo **ret, int64_t *ret_penalty);

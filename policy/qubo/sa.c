@@ -65,6 +65,7 @@ static void note_best(Anneal *n) {
                 return;
         n->best->energy = n->s->energy;
         memcpy(n->best->held, n->s->held, n->f->n_items * sizeof(*n->s->held));
+        limit_improved(n->limit, n->s->energy);
 }
 
 static inline double threshold(Anneal *n, uint64_t bits, double t) {
@@ -395,5 +396,6 @@ const Solver solver_sa = {
         .name = "sa",
         .help = "Simulated annealing over one-hot choices, exchanges and joint moves",
         .fits = fits_all,
+        .knows = MODEL_GROUPS | MODEL_TABLES,
         .solve = sa_solve,
 };

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "policy/qubo/frame.h"
+#include "policy/qubo/search.h"
 
 /* Steps of a few nanoseconds each: well under the millisecond the stop flag may take. */
 #define LIMIT_STEPS 16384
@@ -29,7 +30,7 @@ void solve_result_done(SolveResult *r) {
 }
 
 void limit_init(Limit *l, const SolveParams *p) {
-        *l = (Limit){ .p = p, .deadline = UINT64_MAX };
+        *l = (Limit){ .p = p, .deadline = UINT64_MAX, .reported = INT64_MAX };
         if (p->clock && p->budget_usec > 0 &&
             __builtin_add_overflow(p->clock(p->userdata), p->budget_usec, &l->deadline))
                 l->deadline = UINT64_MAX;
@@ -67,6 +68,50 @@ bool limit_hit(Limit *l) {
 bool limit_work(Limit *l, uint64_t steps) {
         l->work += steps;
         return l->hit || (l->work >= LIMIT_STEPS && limit_hit(l));
+}
+
+void limit_improved(Limit *l, int64_t energy) {
+        const SolveParams *p = l->p;
+
+        if (energy >= l->reported)
+                return;
+        l->reported = energy;
+        if (p->improved)
+                p->improved(p->userdata, energy);
+        if (p->has_target && energy <= p->target)
+                l->hit = true;
+}
+
+int best_init(Best *b, const Qubo *q, Limit *l) {
+        *b = (Best){ .q = q, .energy = INT64_MAX, .x = calloc((size_t) q->n + 1, 1) };
+        if (!b->x)
+                return -ENOMEM;
+        if (l->p->start)
+                best_offer(b, l, l->p->start, qubo_energy(q, l->p->start));
+        return 0;
+}
+
+void best_offer(Best *b, Limit *l, const uint8_t *x, int64_t energy) {
+        if (energy >= b->energy)
+                return;
+        b->energy = energy;
+        memcpy(b->x, x, b->q->n);
+        limit_improved(l, energy);
+}
+
+int best_result(Best *b, SolveResult *ret) {
+        if (b->energy == INT64_MAX)
+                return -ECANCELED;
+        free(ret->x);
+        ret->x = TAKE_PTR(b->x);
+        ret->energy = qubo_energy(b->q, ret->x);
+        assert(ret->energy == b->energy); /* the books kept step by step are the model's */
+        return 0;
+}
+
+void best_done(Best *b) {
+        free(b->x);
+        b->x = NULL;
 }
 
 int incumbent_init(Incumbent *b, const Frame *f, const uint8_t *x) {

@@ -17,7 +17,12 @@ typedef struct SolveParams {
         void *userdata;
         const atomic_bool *stop; /* looked at at least every millisecond; may be NULL */
         const uint8_t *start; /* n bits, feasible: where to begin, and never worse than this comes back; may be NULL */
-        unsigned threads;     /* 0 and 1: the calling thread only */
+        bool has_target;
+        int64_t target;   /* done once a point is not above */
+        unsigned threads; /* of auto; 0 and 1: the calling thread only. Other solvers use one */
+        /* A better point has been seen. Never from two threads at once. May be NULL. */
+        void (*improved)(void *userdata, int64_t energy);
+        const struct Kernels *kernels; /* NULL: the best that the CPU can run */
 } SolveParams;
 
 typedef struct SolveResult {
@@ -32,10 +37,18 @@ typedef struct SolveResult {
 
 void solve_result_done(SolveResult *r);
 
+/* What of a model's structure a solver knows itself. The rest is lowered before and lifted after, see qubo_solve(). */
+typedef enum ModelParts {
+        MODEL_GROUPS = 1 << 0,
+        MODEL_TABLES = 1 << 1,
+        MODEL_PERMUTATION = 1 << 2,
+} ModelParts;
+
 typedef struct Solver {
         const char *name;
         const char *help;            /* one line, for --help and the manual */
-        bool (*fits)(const Qubo *q); /* false: not for this model (size, structure) */
+        bool (*fits)(const Qubo *q); /* false: not for this model (its size); of the model as it is, not lowered */
+        ModelParts knows;
         int (*solve)(const Qubo *q, const SolveParams *p, SolveResult *ret);
 } Solver;
 
