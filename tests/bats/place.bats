@@ -116,6 +116,44 @@ teardown() {
         [ "$(masks "${workers[1]}")" != "$(all_cpus)" ]
 }
 
+alone() { # pid...: one CPU each, and no two the same
+        local p
+        for p in "$@"; do
+                [[ $(masks "$p") =~ ^[0-9]+$ ]] || return 1
+        done
+        [ "$(for p in "$@"; do masks "$p"; done | sort -u | wc -l)" = $# ]
+}
+
+# One job more than there are CPUs, of one rank each; the first, which is reverted, is the one given.
+sharers() { # job text
+        local i n
+        n=$(cpus_online)
+        [ "$n" -le 8 ] || skip "has more than 8 CPUs"
+        apply "$1" >"$D/plan"
+        for ((i = 1; i <= n; i++)); do
+                worker --threads=1
+                sharing+=("$last")
+                apply "$(job "sharer$i" "$last" | sed /CPUs=/d)" >"$D/plan"
+        done
+        jq -r '.messages[]' "$D/plan" | grep "$((n + 1)) ranks share $n CPUs"
+        ! alone "${sharing[@]}" || false
+        call Revert s "$(sed -n 's/^Name=//p' <<<"$1")"
+        wait_until 5 alone "${sharing[@]}"
+}
+
+@test "a job is reverted: ranks that shared CPUs with it have their own" {
+        need_cpus 2
+        start_qschedd
+        worker --threads=1
+        sharers "$(job first "$last" | sed /CPUs=/d)"
+}
+
+@test "a job that no process had come for is reverted: ranks that shared CPUs with it have their own" {
+        need_cpus 2
+        start_qschedd
+        sharers "$(printf '[Job]\nName=first\n[Ranks]\nCount=1\n')"
+}
+
 @test "a job that is replaced lets go of processes that it does not name any more" {
         need_cpus 2
         start_qschedd
