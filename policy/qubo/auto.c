@@ -1,110 +1,145 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The portfolio: a short annealing, then branch and bound from its result, which proves small models outright, then
- * annealing again with what is left. Branch and bound gets its longer share only where a short one has shown that the
- * tree is within reach. Without a clock the search is limited to an amount of work that follows from sweeps and size
- * only, so that the result depends on nothing else.
+ * auto: which solvers, in which order, for how long. Models with one-hot groups have a portfolio of their own
+ * (auto-grouped.c). For plain models and permutations the members are listed by what was measured on models of the
+ * same size and density (make bench-solver): the first has a share of the time alone, a small model is then given to
+ * branch and bound, the others follow from the best point so far, and the rest goes to whoever found it. With a number
+ * of sweeps instead of time the shares are of that.
  */
 #include <errno.h>
 
-#include "policy/qubo/frame.h"
+#include "policy/qubo/portfolio.h"
 
-#define PROOF_MAX_VARIABLES 4096U
-#define FIRST_SWEEPS 200U
-#define SHARE_FIRST 4U /* of the time: annealing, at most */
-#define SHARE_PROBE 8U /* branch and bound, to see how far it gets */
-#define SHARE_PROOF 2U /* branch and bound, if it got far enough */
+#define MEMBERS_MAX 3U
+#define SHARE_FIRST 4U  /* the first member: 1/4 of the time */
+#define SHARE_PROOF 8U  /* branch and bound */
+#define SHARE_SECOND 8U /* each of the others */
+#define STREAMS 4U      /* tasks of the last part, where sweeps are counted */
+#define PROOF_MAX_VARIABLES 400U
+#define SPARSE 0.1 /* couplings of all pairs */
 
 /* Steps of some nanoseconds: about a second, so that what exact proves soon is proved here too. */
 #define DEFAULT_STEPS 200000000U
 
 typedef struct Auto {
-        const Frame *f;
-        Limit limit;
-        uint64_t seed, runs;
-        Incumbent best;
-        SolveResult *r;
+        Portfolio o;
+        uint64_t sweeps, usec; /* of one of them, all */
+        const Solver *members[MEMBERS_MAX];
+        unsigned n_members, n_seeds;
 } Auto;
 
-/* Beyond this a search proves nothing in any time there is, and setting it up takes long. */
-static bool worth_a_proof(const Qubo *q) {
-        return q->n <= PROOF_MAX_VARIABLES && !q->table_of;
+static bool is_timed(const Auto *a) {
+        return a->usec > 0;
 }
 
-static int anneal(Auto *a, Limit *l, uint64_t sweeps) {
-        int64_t before = a->best.energy;
-        int r = sa_search(a->f, l, a->seed, sweeps, &a->runs, &a->best, a->r);
+static bool is_over(Auto *a) {
+        const SolveParams *p = a->o.limit.p;
 
-        if (a->best.energy < before || !a->r->solver)
-                a->r->solver = "sa";
-        return r;
+        return a->o.r->proved || (p->has_target && a->o.best.energy <= p->target) || limit_hit(&a->o.limit);
 }
 
-static int prove(Auto *a, Limit *probe, Limit *whole, uint64_t max_steps) {
-        int64_t before = a->best.energy;
-        int r = exact_search(a->f, probe, whole, max_steps, &a->best, a->r);
-
-        if (a->best.energy < before || a->r->proved)
-                a->r->solver = "exact";
-        return r;
+static void choose_members(Auto *a, const Solver *const *list) {
+        for (; *list && a->n_members < MEMBERS_MAX; list++)
+                if ((*list)->fits(a->o.q))
+                        a->members[a->n_members++] = *list;
 }
 
-/* By counts alone. */
-static int solve_counted(Auto *a, uint64_t sweeps) {
-        const Qubo *q = a->f->q;
-        uint64_t all = sweeps > 0 ? sweeps : sa_default_sweeps(q), first = MIN(all, FIRST_SWEEPS);
-        int r;
+static void choose(Auto *a) {
+        static const Solver *const sparse[] = { &solver_sa, NULL }, *const dense[] = { &solver_sa, NULL };
+        const Qubo *q = a->o.q;
+        double pairs = (double) q->n * (q->n - 1.0);
 
-        r = anneal(a, &a->limit, first);
-        if (r >= 0 && worth_a_proof(q) && !limit_hit(&a->limit))
-                r = prove(a, NULL, &a->limit, sweeps > 0 ? exact_steps(q, sweeps) : DEFAULT_STEPS);
-        if (r >= 0 && !a->r->proved && all > first && !limit_hit(&a->limit))
-                r = anneal(a, &a->limit, all - first);
-        return r;
+        choose_members(a, (double) q->row[q->n] <= SPARSE * pairs ? sparse : dense);
 }
 
-static int solve_timed(Auto *a) {
-        uint64_t left = limit_left(&a->limit);
-        Limit first = limit_within(&a->limit, left / SHARE_FIRST), probe, proof;
-        int r;
+static PortfolioTask task(Auto *a, const Solver *solver, uint64_t parts) {
+        uint64_t seed = a->o.limit.p->seed + a->n_seeds++;
 
-        r = anneal(a, &first, FIRST_SWEEPS);
-        if (r >= 0 && worth_a_proof(a->f->q) && !limit_hit(&a->limit)) {
-                probe = limit_within(&a->limit, left / SHARE_PROBE);
-                proof = limit_within(&a->limit, left / SHARE_PROOF);
-                r = prove(a, &probe, &proof, 0);
+        return (PortfolioTask){ .solver = solver,
+                                .seed = seed,
+                                .sweeps = a->sweeps > 0 ? MAX(a->sweeps / parts, 1U) : 0,
+                                .usec = MAX(a->usec / parts, 1U) };
+}
+
+/* One solver on one thread, further seeds of the first member on the others: those are not there where sweeps are counted. */
+static int run_one(Auto *a, PortfolioTask t) {
+        PortfolioTask tasks[PORTFOLIO_TASKS_MAX] = { t };
+        unsigned n = 1, most = is_timed(a) ? MIN(a->o.limit.p->threads, PORTFOLIO_TASKS_MAX) : 1;
+
+        for (; n < most; n++) {
+                tasks[n] = task(a, a->members[n % a->n_members], 1);
+                tasks[n].usec = t.usec;
         }
-        if (r >= 0 && !a->r->proved && !limit_hit(&a->limit))
-                r = anneal(a, &a->limit, 0);
+        return portfolio_run(&a->o, tasks, n);
+}
+
+static int prove(Auto *a) {
+        PortfolioTask t = task(a, &solver_exact, SHARE_PROOF);
+
+        if (a->o.q->n > PROOF_MAX_VARIABLES || !solver_exact.fits(a->o.q))
+                return 0;
+        if (!is_timed(a) && a->sweeps == 0)
+                t.sweeps = DEFAULT_STEPS / MAX(exact_steps(a->o.q, 1), 1U) + 1;
+        return run_one(a, t);
+}
+
+/* All threads on the solver that has found the best point, or where that is none of the members, on the first. */
+static int run_rest(Auto *a) {
+        PortfolioTask tasks[PORTFOLIO_TASKS_MAX];
+        unsigned n = is_timed(a) ? MAX(MIN(a->o.limit.p->threads, PORTFOLIO_TASKS_MAX), 1U) : STREAMS;
+        const Solver *best = a->members[0];
+
+        for (unsigned i = 0; i < a->n_members; i++)
+                if (a->o.r->solver && streq(a->members[i]->name, a->o.r->solver))
+                        best = a->members[i];
+        for (unsigned i = 0; i < n; i++) {
+                tasks[i] = task(a, best, 2 * STREAMS);
+                if (is_timed(a))
+                        tasks[i].usec = limit_left(&a->o.limit);
+        }
+        return portfolio_run(&a->o, tasks, n);
+}
+
+static int search(Auto *a) {
+        int r = run_one(a, task(a, a->members[0], SHARE_FIRST));
+
+        if (r >= 0 && !is_over(a))
+                r = prove(a);
+        for (unsigned i = 1; i < a->n_members && r >= 0 && !is_over(a); i++)
+                r = run_one(a, task(a, a->members[i], SHARE_SECOND));
+        if (r >= 0 && !is_over(a))
+                r = run_rest(a);
         return r;
 }
 
 static int auto_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
-        _cleanup_(frame_freep) Frame *f = NULL;
-        Auto a = { .seed = p->seed, .r = ret };
+        Auto a = { .o = { .q = q, .r = ret }, .sweeps = p->sweeps };
         int r;
 
-        limit_init(&a.limit, p);
-        r = frame_new(q, &a.limit, &f);
-        if (r < 0)
-                return r;
-        a.f = f;
-        r = incumbent_init(&a.best, f, p->start);
+        if (q->n_groups > 0 && !q->permutation)
+                return auto_grouped(q, p, ret);
+        limit_init(&a.o.limit, p);
+        if (a.o.limit.deadline != UINT64_MAX) {
+                a.usec = MAX(limit_left(&a.o.limit), 1U);
+                a.sweeps = 0;
+        }
+        choose(&a);
+        r = best_init(&a.o.best, q, &a.o.limit);
         if (r >= 0)
-                r = p->sweeps > 0 || a.limit.deadline == UINT64_MAX ? solve_counted(&a, p->sweeps) : solve_timed(&a);
+                r = search(&a);
         if (r >= 0)
-                r = incumbent_result(&a.best, f, ret);
-        if (ret->lower_bound == INT64_MIN && !(p->stop && atomic_load_explicit(p->stop, memory_order_relaxed)))
+                r = best_result(&a.o.best, ret);
+        if (r >= 0 && ret->lower_bound == INT64_MIN && !q->permutation)
                 ret->lower_bound = qubo_lower_bound(q);
         ret->proved = r >= 0 && ret->lower_bound >= ret->energy;
-        incumbent_done(&a.best);
+        best_done(&a.o.best);
         return r;
 }
 
 const Solver solver_auto = {
         .name = "auto",
-        .help = "Annealing, a proof of optimality or a bound by branch and bound, annealing again",
+        .help = "A portfolio by size, density and structure, on several threads; proves the optimum where it can",
         .fits = fits_all,
-        .knows = MODEL_GROUPS | MODEL_TABLES,
+        .knows = MODEL_GROUPS | MODEL_TABLES | MODEL_PERMUTATION,
         .solve = auto_solve,
 };

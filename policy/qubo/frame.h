@@ -182,6 +182,5 @@ uint64_t sa_default_sweeps(const Qubo *q);
  * if too little of the tree has been searched by then. r->lower_bound rises to the least bound left open, and r->proved
  * tells that nothing was. */
 int exact_search(const Frame *f, Limit *probe, Limit *whole, uint64_t max_steps, Incumbent *best, SolveResult *r);
-uint64_t exact_steps(const Qubo *q, uint64_t sweeps); /* the work that so many sweeps stand for */
 #define EXACT_MAX_VARIABLES 32768U
 #define EXACT_MAX_COUPLINGS ((size_t) 40 << 20) /* of a model with tables, which it turns into rows */

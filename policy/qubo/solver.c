@@ -60,6 +60,8 @@ bool limit_hit(Limit *l) {
         l->work = 0;
         if (!l->hit && p->stop && atomic_load_explicit(p->stop, memory_order_relaxed))
                 l->hit = true;
+        if (!l->hit && p->cancel && atomic_load_explicit(p->cancel, memory_order_relaxed))
+                l->hit = true;
         if (!l->hit && l->deadline != UINT64_MAX && p->clock(p->userdata) >= l->deadline)
                 l->hit = true;
         return l->hit;

@@ -15,7 +15,8 @@ typedef struct SolveParams {
         uint64_t budget_usec;              /* time budget by clock(); 0: none */
         uint64_t (*clock)(void *userdata); /* monotonic microseconds; NULL: no time budget */
         void *userdata;
-        const atomic_bool *stop; /* looked at at least every millisecond; may be NULL */
+        const atomic_bool *stop;   /* looked at at least every millisecond; may be NULL */
+        const atomic_bool *cancel; /* a second flag, of a portfolio for its members; may be NULL */
         const uint8_t *start; /* n bits, feasible: where to begin, and never worse than this comes back; may be NULL */
         bool has_target;
         int64_t target;   /* done once a point is not above */
