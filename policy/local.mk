@@ -19,7 +19,7 @@ libpolicy_la_SOURCES = policy/topology.c policy/topology.h policy/snapshot.c pol
 	policy/qubo/qubo.c policy/qubo/qubo-penalty.c policy/qubo/qubo.h policy/qubo/real.c policy/qubo/real.h policy/qubo/solver.c policy/qubo/solver.h policy/qubo/search.h policy/qubo/rng.h \
 	policy/qubo/frame.c policy/qubo/frame-tables.c policy/qubo/frame.h policy/qubo/state.c \
 	policy/qubo/greedy.c policy/qubo/sa.c policy/qubo/exact.c policy/qubo/exact.h policy/qubo/bound.c \
-	policy/qubo/auto.c \
+	policy/qubo/auto.c policy/qubo/auto-grouped.c policy/qubo/portfolio.c policy/qubo/portfolio.h \
 	policy/problems/placement.c policy/problems/placement-model.c policy/problems/placement-kinds.c policy/problems/placement-internal.h policy/problems/placement-terms.c policy/problems/placement.h policy/problems/blocks.c policy/problems/blocks.h policy/problems/packing.c policy/problems/packing.h \
 	policy/problems/device-sets.c policy/problems/device-sets.h
 libpolicy_la_LIBADD = libkernels.la $(JANSSON_LIBS) $(NLOPT_LIBS) -lm -lpthread
