@@ -89,12 +89,14 @@ print-tests:
 .PHONY: print-tests
 
 # QUBO models and solvers
-check_PROGRAMS += tests/unit/test-qubo tests/unit/test-solvers
+check_PROGRAMS += tests/unit/test-qubo tests/unit/test-solvers tests/unit/test-portfolio
+tests_unit_test_portfolio_SOURCES = tests/unit/test-portfolio.c tests/unit/qubo-models.h
+tests_unit_test_portfolio_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
 tests_unit_test_qubo_SOURCES = tests/unit/test-qubo.c tests/unit/qubo-models.h
 tests_unit_test_qubo_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
 tests_unit_test_solvers_SOURCES = tests/unit/test-solvers.c tests/unit/qubo-models.h
 tests_unit_test_solvers_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
-TESTS += tests/unit/test-qubo tests/unit/test-solvers
+TESTS += tests/unit/test-qubo tests/unit/test-solvers tests/unit/test-portfolio
 check_PROGRAMS += tests/unit/test-real
 tests_unit_test_real_SOURCES = tests/unit/test-real.c
 tests_unit_test_real_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) -lm
