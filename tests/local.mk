@@ -97,10 +97,12 @@ tests_unit_test_qubo_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
 tests_unit_test_solvers_SOURCES = tests/unit/test-solvers.c tests/unit/qubo-models.h
 tests_unit_test_solvers_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
 TESTS += tests/unit/test-qubo tests/unit/test-solvers tests/unit/test-portfolio
-check_PROGRAMS += tests/unit/test-real
+check_PROGRAMS += tests/unit/test-real tests/unit/test-lower
+tests_unit_test_lower_SOURCES = tests/unit/test-lower.c tests/unit/qubo-models.h
+tests_unit_test_lower_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
 tests_unit_test_real_SOURCES = tests/unit/test-real.c
 tests_unit_test_real_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) -lm
-TESTS += tests/unit/test-real
+TESTS += tests/unit/test-real tests/unit/test-lower
 
 # How good and how fast the solvers are: make bench-solver
 EXTRA_PROGRAMS += tests/bench/bench-solver

@@ -276,7 +276,7 @@ static void open_node(Search *s) {
         if (item == ITEM_NOTHING) {
                 s->best->energy = s->fixed / 2;
                 memcpy(s->best->held, s->held, f->n_items * sizeof(*s->held));
-                limit_improved(s->limit, s->best->energy);
+                incumbent_improved(s->best, s->f, s->limit);
         } else if (strong_bound_pays(s))
                 branch_strongly(s, bound);
         else {

@@ -167,6 +167,7 @@ typedef struct Incumbent {
 int incumbent_init(Incumbent *b, const Frame *f, const uint8_t *x); /* x may be NULL */
 /* Bits and recomputed energy go into *ret, the rest of which is left alone. */
 int incumbent_result(const Incumbent *b, const Frame *f, SolveResult *ret);
+void incumbent_improved(const Incumbent *b, const Frame *f, Limit *l); /* instead of limit_improved() */
 void incumbent_done(Incumbent *b);
 
 /* Fills held: each item's cheapest choice given those before it. */

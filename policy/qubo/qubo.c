@@ -483,88 +483,6 @@ void qubo_add_couplings(const Qubo *q, uint32_t v, int32_t sign, int64_t *field)
         }
 }
 
-size_t qubo_couplings(const Qubo *q) {
-        size_t n = q->row[q->n];
-
-        for (uint32_t g = 0; q->table_of && g < q->n_groups; g++)
-                for (uint32_t h = 0; h < q->n_groups; h++)
-                        if (q->table_of[(size_t) g * q->n_groups + h] != 0)
-                                n += (size_t) q->group_size[g] * q->group_size[h];
-        return n;
-}
-
-static int first_cmp(const void *a, const void *b, void *userdata) {
-        const Qubo *q = userdata;
-
-        return CMP(q->group_first[*(const uint32_t *) a], q->group_first[*(const uint32_t *) b]);
-}
-
-static int row_entry(Qubo *to, size_t *n, uint32_t col, int64_t w) {
-        if (w < -INT32_MAX || w > INT32_MAX)
-                return -EOVERFLOW;
-        to->col[*n] = col;
-        to->val[*n] = (int32_t) w;
-        *n += w != 0;
-        return 0;
-}
-
-/* One row: its entries and those of its tables, merged in order of the columns. */
-static int expand_row(const Qubo *q, const uint32_t *order, uint32_t v, Qubo *to, size_t *n) {
-        size_t k = q->row[v], end = q->row[v + 1];
-        int r = 0;
-
-        for (uint32_t x = 0; x < q->n_groups && r >= 0; x++) {
-                uint32_t h = order[x], first = q->group_first[h];
-                const int32_t *w = qubo_table_row(q, v, h);
-
-                for (; k < end && q->col[k] < first && r >= 0; k++)
-                        r = row_entry(to, n, q->col[k], q->val[k]);
-                for (uint32_t i = 0; w && i < q->group_size[h] && r >= 0; i++) {
-                        bool both = k < end && q->col[k] == first + i;
-
-                        r = row_entry(to, n, first + i, (int64_t) w[i] + (both ? q->val[k] : 0));
-                        k += both;
-                }
-        }
-        for (; k < end && r >= 0; k++)
-                r = row_entry(to, n, q->col[k], q->val[k]);
-        return r;
-}
-
-int qubo_expand(const Qubo *q, Qubo **ret) {
-        _cleanup_(qubo_freep) Qubo *to = calloc(1, sizeof(*to));
-        _cleanup_free_ uint32_t *order = calloc((size_t) q->n_groups + 1, sizeof(*order));
-        size_t most = qubo_couplings(q) + 1, n = 0;
-        int r = 0;
-
-        if (!to || !order)
-                return -ENOMEM;
-        to->n = q->n;
-        to->offset = q->offset;
-        to->n_groups = q->n_groups;
-        to->linear = malloc(((size_t) q->n + 1) * sizeof(*to->linear));
-        to->row = calloc((size_t) q->n + 1, sizeof(*to->row));
-        to->col = malloc(most * sizeof(*to->col));
-        to->val = malloc(most * sizeof(*to->val));
-        if (!to->linear || !to->row || !to->col || !to->val ||
-            copy_u32(q->group_first, q->n_groups, &to->group_first) < 0 ||
-            copy_u32(q->group_size, q->n_groups, &to->group_size) < 0 ||
-            copy_u32(q->group_kind, q->n_groups, &to->group_kind) < 0 || copy_u32(q->group_of, q->n, &to->group_of) < 0)
-                return -ENOMEM;
-        memcpy(to->linear, q->linear, q->n * sizeof(*to->linear));
-        for (uint32_t g = 0; g < q->n_groups; g++)
-                order[g] = g;
-        qsort_r(order, q->n_groups, sizeof(*order), first_cmp, (void *) q);
-        for (uint32_t v = 0; v < q->n && r >= 0; v++) {
-                r = expand_row(q, order, v, to, &n);
-                to->row[v + 1] = n;
-        }
-        if (r < 0)
-                return r;
-        *ret = TAKE_PTR(to);
-        return 0;
-}
-
 static int64_t table_energy(const Qubo *q, const uint8_t *x, uint32_t v) {
         int64_t e = 0;
 
@@ -577,14 +495,32 @@ static int64_t table_energy(const Qubo *q, const uint8_t *x, uint32_t v) {
         return e;
 }
 
+/* Flow times distance of choice c of group g and choice d of group h. */
+static int64_t product(const Qubo *q, size_t g, size_t c, size_t h, size_t d) {
+        size_t n = q->n_groups;
+
+        return g == h ? 0
+                      : (int64_t) q->flow[g * n + h] * q->distance[c * n + d] +
+                                (int64_t) q->flow[h * n + g] * q->distance[d * n + c];
+}
+
+/* Of any bits, feasible or not. */
 static int64_t product_energy(const Qubo *q, const uint8_t *x) {
+        _cleanup_free_ uint32_t *set = calloc((size_t) q->n + 1, sizeof(*set));
         uint32_t n = q->n_groups;
+        size_t ones = 0;
         int64_t e = 0;
 
-        for (size_t u = 0; u < q->n; u++)
-                for (size_t v = 0; x[u] && v < q->n; v++)
-                        if (x[v] && u / n != v / n)
-                                e += (int64_t) q->flow[u / n * n + v / n] * q->distance[u % n * n + v % n];
+        for (uint32_t u = 0; u < q->n; u++)
+                for (uint32_t v = 0; !set && x[u] && v < u; v++) /* no memory: slowly */
+                        e += x[v] ? product(q, u / n, u % n, v / n, v % n) : 0;
+        for (uint32_t u = 0; set && u < q->n; u++) {
+                if (!x[u])
+                        continue;
+                for (size_t k = 0; k < ones; k++)
+                        e += product(q, u / n, u % n, set[k] / n, set[k] % n);
+                set[ones++] = u;
+        }
         return e;
 }
 

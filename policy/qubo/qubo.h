@@ -84,14 +84,29 @@ static inline const int32_t *qubo_table_row(const Qubo *q, uint32_t v, uint32_t 
 
 /* field += sign * couplings of v. */
 void qubo_add_couplings(const Qubo *q, uint32_t v, int32_t sign, int64_t *field);
-size_t qubo_couplings(
-        const Qubo *q); /* entries that rows alone would have, both directions, zeros in tables included */
-/* The same model in rows alone. */
+/* Entries that rows alone would have, both directions, zeros of tables and products included. */
+size_t qubo_couplings(const Qubo *q);
+#define QUBO_EXPAND_MAX ((size_t) 128 << 20) /* of these: 64 million couplings, 1 GiB */
+/* The same model in rows alone; a permutation stays one. -EFBIG: more than QUBO_EXPAND_MAX; -EOVERFLOW. */
 int qubo_expand(const Qubo *q, Qubo **ret);
+
+/* Tables always become rows; what else does. */
+typedef struct QuboExpand {
+        bool products;
+        bool conflicts; /* of a permutation, rows also get an entry, 0, for each two that take the same choice */
+} QuboExpand;
+int qubo_expand_some(const Qubo *q, QuboExpand what, Qubo **ret);
 
 int64_t qubo_energy(const Qubo *q, const uint8_t *x); /* recomputed from the coefficients */
 bool qubo_feasible(const Qubo *q,
                    const uint8_t *x); /* every group has exactly one bit set, of a permutation every column too */
-/* The same model without groups: penalty * (1 - sum x)^2 for each, for outside solvers; penalty 0: large enough to be
- * exact. *ret_penalty tells which was used. */
+/*
+ * The same model without groups, for solvers outside: penalty * (1 - sum x)^2 for each, and of a permutation 2 * penalty
+ * for each two that take the same choice. Penalty 0: large enough to be exact, for each group its own; *ret_penalty tells
+ * the largest.
+ */
 int qubo_to_penalty(const Qubo *q, int64_t penalty, Qubo **ret, int64_t *ret_penalty);
+/* The same, but only a permutation is given up: groups stay. */
+int qubo_columns_to_penalty(const Qubo *q, Qubo **ret);
+/* -EOVERFLOW: coefficients, those in tables and products aside, add up to more than a quarter of int64. */
+int qubo_check_sum(const Qubo *q);

@@ -65,7 +65,7 @@ static void note_best(Anneal *n) {
                 return;
         n->best->energy = n->s->energy;
         memcpy(n->best->held, n->s->held, n->f->n_items * sizeof(*n->s->held));
-        limit_improved(n->limit, n->s->energy);
+        incumbent_improved(n->best, n->f, n->limit);
 }
 
 static inline double threshold(Anneal *n, uint64_t bits, double t) {

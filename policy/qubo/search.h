@@ -24,15 +24,18 @@ bool limit_hit(Limit *l);                          /* asks the clock and the fla
 bool limit_work(Limit *l, uint64_t steps);
 /* A feasible point of this energy has been seen: tells the caller if it is the best so far; the target is a limit. */
 void limit_improved(Limit *l, int64_t energy);
+void limit_reached(Limit *l, int64_t energy); /* the same, but nobody is told */
 
 typedef struct Best {
         const Qubo *q;
-        uint8_t *x;     /* n bits, owned */
-        int64_t energy; /* INT64_MAX: no point yet */
+        uint8_t *x;      /* n bits, owned */
+        int64_t energy;  /* INT64_MAX: no point yet */
+        uint64_t offers; /* of points that have to be repaired */
 } Best;
 
 int best_init(Best *b, const Qubo *q, Limit *l); /* with the start of l->p, if there is one */
-/* Keeps x if it is better; energy is what the solver's books say of it. */
+/* Keeps x if it is better; energy is what the solver's books say of it. Of a lowered model it may be repaired: what is
+ * kept then is better than x. */
 void best_offer(Best *b, Limit *l, const uint8_t *x, int64_t energy);
 /* Gives the bits away, with the energy recomputed; the rest of *ret is left alone. -ECANCELED: no point yet. */
 int best_result(Best *b, SolveResult *ret);

@@ -8,12 +8,13 @@
 #include <errno.h>
 
 #include "policy/qubo/frame.h"
+#include "policy/qubo/lower.h"
 #include "policy/qubo/search.h"
 
 /* Steps of a few nanoseconds each: well under the millisecond the stop flag may take. */
 #define LIMIT_STEPS 16384
-/* A model with so few couplings is solved from rows: those have the strong bound and a matrix. */
-#define EXPAND_COUPLINGS 600000
+/* Repairs of offered points are so many each time their number has doubled. */
+#define REPAIRS 32
 
 const Solver *const solvers[] = { &solver_auto, &solver_exact, &solver_greedy, &solver_sa, NULL };
 
@@ -72,6 +73,11 @@ bool limit_work(Limit *l, uint64_t steps) {
         return l->hit || (l->work >= LIMIT_STEPS && limit_hit(l));
 }
 
+void limit_reached(Limit *l, int64_t energy) {
+        if (l->p->has_target && energy <= l->p->target)
+                l->hit = true;
+}
+
 void limit_improved(Limit *l, int64_t energy) {
         const SolveParams *p = l->p;
 
@@ -80,8 +86,7 @@ void limit_improved(Limit *l, int64_t energy) {
         l->reported = energy;
         if (p->improved)
                 p->improved(p->userdata, energy);
-        if (p->has_target && energy <= p->target)
-                l->hit = true;
+        limit_reached(l, energy);
 }
 
 int best_init(Best *b, const Qubo *q, Limit *l) {
@@ -93,9 +98,37 @@ int best_init(Best *b, const Qubo *q, Limit *l) {
         return 0;
 }
 
+/* Whether an offer that may have to be repaired is looked at now. */
+static bool is_looked_at(Best *b) {
+        uint64_t n = ++b->offers;
+
+        while (n > REPAIRS && n % 2 == 0)
+                n /= 2;
+        return n <= REPAIRS;
+}
+
+/* With penalties instead of structure: the point itself or what it is repaired to; not told if it is left as it is. */
+static void best_offer_lowered(Best *b, Limit *l, const uint8_t *x, int64_t energy) {
+        const Lowered *lowered = l->p->lowered;
+        bool feasible = qubo_feasible(lowered->of, x);
+
+        b->energy = energy;
+        memcpy(b->x, x, b->q->n);
+        if (!feasible && is_looked_at(b))
+                feasible = lower_repair(lowered, b->x, &b->energy) >= 0;
+        if (feasible)
+                limit_improved(l, b->energy);
+        else
+                limit_reached(l, b->energy);
+}
+
 void best_offer(Best *b, Limit *l, const uint8_t *x, int64_t energy) {
         if (energy >= b->energy)
                 return;
+        if (l->p->lowered) {
+                best_offer_lowered(b, l, x, energy);
+                return;
+        }
         b->energy = energy;
         memcpy(b->x, x, b->q->n);
         limit_improved(l, energy);
@@ -148,6 +181,23 @@ int incumbent_result(const Incumbent *b, const Frame *f, SolveResult *ret) {
         return 0;
 }
 
+/* Of a permutation that became groups, groups may share a choice. */
+static bool is_feasible(const Lowered *l, const Frame *f, const uint32_t *held) {
+        _cleanup_free_ uint8_t *x = calloc((size_t) f->q->n + 1, 1);
+
+        for (uint32_t a = 0; x && a < f->n_items; a++)
+                if (held[a] != ITEM_NOTHING)
+                        x[held[a]] = 1;
+        return x && qubo_feasible(l->of, x);
+}
+
+void incumbent_improved(const Incumbent *b, const Frame *f, Limit *l) {
+        if (!l->p->lowered || is_feasible(l->p->lowered, f, b->held))
+                limit_improved(l, b->energy);
+        else
+                limit_reached(l, b->energy);
+}
+
 void incumbent_done(Incumbent *b) {
         free(b->held);
         b->held = NULL;
@@ -157,116 +207,72 @@ bool fits_all(const Qubo *q) {
         return true;
 }
 
+/* What the caller of a solver on a lowered model has been told. */
+typedef struct Watch {
+        const SolveParams *p;
+        int64_t told;
+} Watch;
+
+static uint64_t watch_clock(void *userdata) {
+        Watch *w = userdata;
+
+        return w->p->clock(w->p->userdata);
+}
+
+static void watch_improved(void *userdata, int64_t energy) {
+        Watch *w = userdata;
+
+        w->told = energy;
+        if (w->p->improved)
+                w->p->improved(w->p->userdata, energy);
+}
+
+static int solve_lowered(const Lowered *l, const Solver *solver, const SolveParams *p, SolveResult *ret) {
+        Watch w = { .p = p, .told = INT64_MAX };
+        SolveParams inner = *p;
+        int r;
+
+        inner.lowered = l;
+        inner.userdata = &w;
+        inner.clock = p->clock ? watch_clock : NULL;
+        inner.improved = watch_improved;
+        r = solver->solve(l->q, &inner, ret);
+        if (r < 0)
+                return r;
+        r = lower_repair(l, ret->x, &ret->energy);
+        if (r < 0)
+                return r;
+        assert(ret->energy == qubo_energy(l->of, ret->x)); /* feasible: the same in both */
+        if (ret->energy < w.told && p->improved)
+                p->improved(p->userdata, ret->energy);
+        return 0;
+}
+
+static int solve_direct(const Qubo *q, const Solver *solver, const SolveParams *p, SolveResult *ret) {
+        SolveParams inner = *p;
+
+        inner.lowered = NULL; /* not the lowering of another model, for a solver that a solver runs */
+        return solver->solve(q, &inner, ret);
+}
+
 int qubo_solve(const Qubo *q, const Solver *solver, const SolveParams *p, SolveResult *ret) {
         SolveResult result = { .lower_bound = INT64_MIN };
-        _cleanup_(qubo_freep) Qubo *rows = NULL;
+        _cleanup_(lower_done) Lowered lowered = {};
         int r;
 
         if (!solver->fits(q) || (p->start && !qubo_feasible(q, p->start)))
                 return -EINVAL;
-        if (q->table_of && (solver == &solver_exact || qubo_couplings(q) <= EXPAND_COUPLINGS)) {
-                r = qubo_expand(q, &rows);
-                if (r < 0)
-                        return r;
-                q = rows;
-        }
-        r = solver->solve(q, p, &result);
+        r = lower_model(q, solver, &lowered);
+        if (r < 0)
+                return r;
+        if (lowered.penalties)
+                r = solve_lowered(&lowered, solver, p, &result);
+        else
+                r = solve_direct(lowered.q ? lowered.q : q, solver, p, &result);
         if (r < 0) {
                 solve_result_done(&result);
                 return r;
         }
         *ret = result;
         return 0;
-}
-
-/* Twice the least cost of one choice: its own, and for every neighbour the least it can add, of which half is its. */
-static int64_t twice_least(const Qubo *q, uint32_t v) {
-        int64_t sum = 2 * (int64_t) q->linear[v];
-
-        for (size_t k = q->row[v]; k < q->row[v + 1];) {
-                uint32_t g = q->group_of[q->col[k]], n = 0;
-                int32_t least = INT32_MAX;
-
-                if (g == QUBO_NO_GROUP) {
-                        sum += MIN(q->val[k], 0);
-                        k++;
-                        continue;
-                }
-                for (; k < q->row[v + 1] && q->group_of[q->col[k]] == g; k++, n++)
-                        least = MIN(least, q->val[k]);
-                sum += n < q->group_size[g] ? MIN(least, 0) : least;
-        }
-        return sum;
-}
-
-/* The least of every row of every table, one after the other. */
-static int32_t *table_minima(const Qubo *q, size_t *at) {
-        size_t rows = 0, n = 0;
-        int32_t *least;
-
-        for (uint32_t t = 0; t < q->n_tables; t++)
-                rows += q->tables[t].rows;
-        least = malloc((rows + 1) * sizeof(*least));
-        for (uint32_t t = 0; least && t < q->n_tables; t++) {
-                const QuboTable *table = &q->tables[t];
-
-                at[t] = n;
-                for (uint32_t i = 0; i < table->rows; i++) {
-                        const int32_t *w = table->w + (size_t) i * table->cols;
-
-                        least[n] = w[0];
-                        for (uint32_t j = 1; j < table->cols; j++)
-                                least[n] = MIN(least[n], w[j]);
-                        n++;
-                }
-        }
-        return least;
-}
-
-/* Rows and tables apart: what either adds at least. */
-static int64_t lower_bound_tables(const Qubo *q) {
-        _cleanup_free_ size_t *at = calloc((size_t) q->n_tables + 1, sizeof(*at));
-        _cleanup_free_ int32_t *least = at ? table_minima(q, at) : NULL;
-        int64_t twice = 0;
-
-        if (!least)
-                return INT64_MIN;
-        for (uint32_t i = 0; i < q->n; i++)
-                if (q->group_of[i] == QUBO_NO_GROUP)
-                        twice += MIN(twice_least(q, i), 0);
-        for (uint32_t g = 0; g < q->n_groups; g++) {
-                int64_t low = INT64_MAX;
-
-                for (uint32_t i = 0; i < q->group_size[g]; i++) {
-                        int64_t sum = twice_least(q, q->group_first[g] + i);
-
-                        for (uint32_t h = 0; h < q->n_groups; h++) {
-                                uint32_t t = q->table_of[(size_t) g * q->n_groups + h];
-
-                                sum += t > 0 ? least[at[t - 1] + i] : 0;
-                        }
-                        low = MIN(low, sum);
-                }
-                twice += low;
-        }
-        return q->offset + (twice > 0 ? (twice + 1) / 2 : twice / 2);
-}
-
-int64_t qubo_lower_bound(const Qubo *q) {
-        int64_t twice = 0;
-
-        if (q->table_of)
-                return lower_bound_tables(q);
-        for (uint32_t g = 0; g < q->n_groups; g++) {
-                int64_t least = INT64_MAX;
-
-                for (uint32_t i = 0; i < q->group_size[g]; i++)
-                        least = MIN(least, twice_least(q, q->group_first[g] + i));
-                twice += least;
-        }
-        for (uint32_t i = 0; i < q->n; i++)
-                if (q->group_of[i] == QUBO_NO_GROUP)
-                        twice += MIN(twice_least(q, i), 0);
-        /* Energies are whole: half of an odd bound rounds up. */
-        return q->offset + (twice > 0 ? (twice + 1) / 2 : twice / 2);
 }

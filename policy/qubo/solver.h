@@ -24,6 +24,7 @@ typedef struct SolveParams {
         /* A better point has been seen. Never from two threads at once. May be NULL. */
         void (*improved)(void *userdata, int64_t energy);
         const struct Kernels *kernels; /* NULL: the best that the CPU can run */
+        const struct Lowered *lowered; /* qubo_solve()'s own: callers leave it NULL, and solvers have no use for it */
 } SolveParams;
 
 typedef struct SolveResult {
@@ -55,7 +56,12 @@ typedef struct Solver {
 
 extern const Solver *const solvers[];           /* NULL-terminated; the first is "auto" */
 const Solver *solver_by_name(const char *name); /* NULL: no such */
-/* -EINVAL: the solver does not fit the model; -ECANCELED: stopped before any feasible point; -ENOMEM. */
+/*
+ * The whole of it, whatever the solver knows: energies told and returned are of feasible points of q.
+ * -EINVAL: the solver does not fit the model, or the start is not feasible; -ECANCELED: stopped before any feasible
+ * point; -EFBIG: lowered for this solver the model would have more than QUBO_EXPAND_MAX entries (64 million couplings);
+ * -EOVERFLOW: its penalties or rows would leave int32; -ENOMEM.
+ */
 int qubo_solve(const Qubo *q, const Solver *solver, const SolveParams *p, SolveResult *ret);
 /* A bound by local minima over groups and variables, O(couplings): for models the exact solver cannot finish. */
 int64_t qubo_lower_bound(const Qubo *q);

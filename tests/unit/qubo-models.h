@@ -103,7 +103,35 @@ static inline int model_tables(Rng *r, int32_t range, Qubo **ret, Qubo **ret_row
         return e < 0 ? e : qubo_build(rows, ret_rows);
 }
 
-/* The next feasible point in the order of an odometer over groups and ungrouped variables; false: it was the last. */
+/* A quadratic assignment, flows and distances of any sign and not symmetric, with costs in rows and linear terms beside
+ * them; products: whether it has flows at all. */
+static inline int model_permutation(Rng *r, uint32_t n, int32_t range, bool products, Qubo **ret) {
+        _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL;
+        const RandomShape any = { .range = range };
+        int32_t *flow = NULL, *distance = NULL;
+        int e = qubo_builder_new(n * n, &b);
+
+        if (products) {
+                flow = (int32_t *) calloc((size_t) n * n + 1, sizeof(*flow));
+                distance = (int32_t *) calloc((size_t) n * n + 1, sizeof(*distance));
+        }
+        for (uint32_t g = 0; g < n; g++)
+                e |= qubo_add_group(b, g * n, n);
+        for (uint32_t k = 0; products && k < n * n; k++) {
+                flow[k] = rng_below(r, 3) == 0 ? 0 : (int32_t) model_coefficient(r, &any);
+                distance[k] = (int32_t) model_coefficient(r, &any);
+        }
+        for (uint32_t v = 0; v < n * n; v++) {
+                e |= qubo_add_linear(b, v, model_coefficient(r, &any));
+                for (uint32_t u = 0; u < v; u++)
+                        if (!products || rng_below(r, 5) == 0)
+                                e |= qubo_add_quadratic(b, u, v, model_coefficient(r, &any));
+        }
+        e |= qubo_set_permutation(b, flow, distance);
+        return e < 0 ? e : qubo_build(b, ret);
+}
+
+/* The next point with one bit in each group, in the order of an odometer over groups and ungrouped variables; false: it was the last. */
 static inline bool model_next_point(const Qubo *q, uint8_t *x) {
         for (uint32_t i = 0; i < q->n;) {
                 uint32_t g = q->group_of[i], size = g == QUBO_NO_GROUP ? 1 : q->group_size[g], at = 0;
@@ -138,7 +166,8 @@ static inline int64_t model_brute_force(const Qubo *q) {
 
         model_first_point(q, x);
         do
-                least = MIN(least, qubo_energy(q, x));
+                if (!q->permutation || qubo_feasible(q, x))
+                        least = MIN(least, qubo_energy(q, x));
         while (model_next_point(q, x));
         return least;
 }
