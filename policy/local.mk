@@ -1,7 +1,7 @@
 # decisions: no I/O, clock, log or global; libm, pthread and jansson only
 noinst_LTLIBRARIES += libpolicy.la libkernels.la
 KERNEL_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
-libkernels_la_SOURCES = policy/qubo/kernels.c policy/qubo/kernels.h policy/qubo/kernels.inc.h policy/qubo/kernels-plain.c
+libkernels_la_SOURCES = policy/qubo/kernels.c policy/qubo/kernels.h policy/qubo/kernels.inc.h policy/qubo/kernels-plain.c policy/qubo/kernel-qaoa.inc.h
 libkernels_la_CFLAGS = $(KERNEL_CFLAGS)
 libkernels_la_LIBADD =
 if X86_64
@@ -19,6 +19,7 @@ libpolicy_la_SOURCES = policy/topology.c policy/topology.h policy/snapshot.c pol
 	policy/qubo/qubo.c policy/qubo/qubo-expand.c policy/qubo/qubo-penalty.c policy/qubo/qubo.h policy/qubo/lower.c policy/qubo/lower.h policy/qubo/lower-bound.c policy/qubo/real.c policy/qubo/real.h policy/qubo/solver.c policy/qubo/solver.h policy/qubo/search.h policy/qubo/rng.h \
 	policy/qubo/frame.c policy/qubo/frame-tables.c policy/qubo/frame.h policy/qubo/state.c \
 	policy/qubo/greedy.c policy/qubo/sa.c policy/qubo/exact.c policy/qubo/exact.h policy/qubo/bound.c \
+	policy/qubo/qaoa-energies.c policy/qubo/qaoa-state.c policy/qubo/qaoa-state.h \
 	policy/qubo/auto.c policy/qubo/auto-grouped.c policy/qubo/portfolio.c policy/qubo/portfolio.h \
 	policy/problems/placement.c policy/problems/placement-model.c policy/problems/placement-kinds.c policy/problems/placement-internal.h policy/problems/placement-terms.c policy/problems/placement.h policy/problems/blocks.c policy/problems/blocks.h policy/problems/packing.c policy/problems/packing.h \
 	policy/problems/device-sets.c policy/problems/device-sets.h

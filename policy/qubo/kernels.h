@@ -9,9 +9,19 @@
 
 #include "common/macro.h"
 
+#define QAOA_LANES 8U /* of a chunk of amplitudes: so many real parts, then as many imaginary ones; 64 bytes, aligned */
+
 typedef struct Kernels {
         const char *name; /* plain (the compiler's baseline), avx2, avx512; neon is the baseline of aarch64 */
         bool (*supported)(void);
+        /* kernel-qaoa.inc.h */
+        void (*qaoa_phase)(float *a, const float *energy, size_t chunks, float turns, float factor, bool fresh);
+        void (*qaoa_rx)(float *a, size_t stride, unsigned k, size_t chunks, float t);
+        void (*qaoa_rx_low)(float *a, unsigned k, size_t chunks, float t);
+        void (*qaoa_mix)(float *a, size_t stride, size_t d, size_t chunks, float re, float im);
+        void (*qaoa_turn)(float *to, const float *from, size_t row);
+        void (*qaoa_turn_back)(float *to, const float *from, size_t row);
+        void (*qaoa_moments)(const float *a, const float *energy, size_t chunks, double ret[static 2]);
 } Kernels;
 
 extern const Kernels *const kernels_all[]; /* those that this program was built with, best first, NULL-terminated */
