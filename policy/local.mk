@@ -16,7 +16,7 @@ EXTRA_DIST += policy/qubo/kernels-avx2.c policy/qubo/kernels-avx512.c
 libpolicy_la_SOURCES = policy/topology.c policy/topology.h policy/snapshot.c policy/snapshot.h policy/record.c policy/record.h policy/record-write.c \
 	policy/job.c policy/job.h policy/plan.c policy/plan.h policy/decide.c policy/decide.h policy/explain.c policy/explain.h \
 	policy/roles.c policy/roles-split.c policy/roles.h \
-	policy/qubo/qubo.c policy/qubo/qubo-expand.c policy/qubo/qubo-penalty.c policy/qubo/qubo.h policy/qubo/lower.c policy/qubo/lower.h policy/qubo/lower-bound.c policy/qubo/real.c policy/qubo/real.h policy/qubo/solver.c policy/qubo/solver.h policy/qubo/search.h policy/qubo/rng.h \
+	policy/qubo/qubo.c policy/qubo/qubo-expand.c policy/qubo/qubo-penalty.c policy/qubo/penalty.h policy/qubo/qubo.h policy/qubo/lower.c policy/qubo/lower.h policy/qubo/lower-bound.c policy/qubo/real.c policy/qubo/real.h policy/qubo/solver.c policy/qubo/solver.h policy/qubo/search.h policy/qubo/rng.h \
 	policy/qubo/frame.c policy/qubo/frame-tables.c policy/qubo/frame.h policy/qubo/state.c \
 	policy/qubo/greedy.c policy/qubo/sa.c policy/qubo/exact.c policy/qubo/exact.h policy/qubo/bound.c \
 	policy/qubo/qaoa-energies.c policy/qubo/qaoa-state.c policy/qubo/qaoa-state.h \

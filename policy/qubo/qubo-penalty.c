@@ -9,15 +9,16 @@
  *    most -linear - sum of its negative couplings, whatever the rest is. Of two bits one can be chosen, so the group's
  *    second largest such cost is enough.
  * 2. A group with none: setting v costs at most linear + for each other group, which has one or none by now, its
- *    largest coupling, and P_g is saved. The group's cheapest choice is enough; of a permutation the one that nobody has
- *    taken has to do, whichever that is: the dearest.
+ *    largest coupling, and P_g is saved. The group's cheapest choice is enough, and that costs no more than the mean of
+ *    all its choices does, which is a better bound where each choice is dear with a few others only; of a permutation
+ *    the one that nobody has taken has to do, whichever that is: the dearest.
  * 3. Of a permutation, groups that share a choice: one moves to a choice that is free. That costs at most D_g, the
  *    dearest choice less the cheapest, and saves P_gh for each that it shared with. P_gh = 1 + min(D_g, D_h) will do if
  *    the one with the least D moves.
  */
-#include <errno.h>
+#include "policy/qubo/penalty.h"
 
-#include "policy/qubo/qubo.h"
+#include <errno.h>
 
 typedef struct Penalties {
         int64_t *group, *move; /* P_g; D_g. One is added when they are used */
@@ -28,40 +29,37 @@ static void penalties_done(Penalties *p) {
         free(p->move);
 }
 
-/* What the couplings of a variable come to, with its linear term. */
-typedef struct Reach {
-        int64_t dearest, cheapest; /* each other group has one choice */
-        int64_t set;               /* at most, each other group has one or none */
-        int64_t clear;             /* at most, whatever the others have */
-} Reach;
-
 /* The entries of one group in v's row, from k on; entries of the same choice of a permutation do not count. */
-static size_t reach_group(const Qubo *q, uint32_t v, size_t k, Reach *r) {
+static size_t reach_group(const Qubo *q, uint32_t v, size_t k, bool at_most_one, Reach *r) {
         uint32_t g = q->group_of[q->col[k]], n = 0, size = q->group_size[g] - (q->permutation ? 1 : 0);
         int32_t most = INT32_MIN, least = INT32_MAX;
+        int64_t below = 0;
 
         for (; k < q->row[v + 1] && q->group_of[q->col[k]] == g; k++) {
                 if (q->permutation && q->col[k] % q->n_groups == v % q->n_groups)
                         continue;
                 most = MAX(most, q->val[k]);
                 least = MIN(least, q->val[k]);
-                r->clear -= MIN(q->val[k], 0);
+                below += MIN(q->val[k], 0);
                 n++;
         }
         r->dearest += n < size ? MAX(most, 0) : most;
         /* Of a permutation, who shares the choice pays the penalty and nothing else. */
         r->cheapest += n < size || q->permutation ? MIN(least, 0) : least;
         r->set += MAX(most, 0);
+        r->clear -= at_most_one ? MIN(least, 0) : below;
         return k;
 }
 
-static Reach reach(const Qubo *q, uint32_t v) {
+Reach qubo_reach(const Qubo *q, uint32_t v, const bool *at_most_one) {
         int64_t w = q->linear[v];
         Reach r = { .dearest = w, .cheapest = w, .set = w, .clear = -w };
 
         for (size_t k = q->row[v]; k < q->row[v + 1];) {
-                if (q->group_of[q->col[k]] != QUBO_NO_GROUP) {
-                        k = reach_group(q, v, k, &r);
+                uint32_t g = q->group_of[q->col[k]];
+
+                if (g != QUBO_NO_GROUP) {
+                        k = reach_group(q, v, k, at_most_one && at_most_one[g], &r);
                         continue;
                 }
                 w = q->val[k++];
@@ -73,23 +71,85 @@ static Reach reach(const Qubo *q, uint32_t v) {
         return r;
 }
 
-static int penalties_exact(const Qubo *q, Penalties *p) {
-        for (uint32_t g = 0; g < q->n_groups; g++) {
-                int64_t first = INT64_MIN, second = INT64_MIN, dearest = INT64_MIN, cheapest = INT64_MAX, set = 0;
+/* Sums over the choices of one group; both arrays are zero before and after. */
+typedef struct Sums {
+        int64_t *sum;  /* by variable: of its couplings to all choices */
+        int64_t *most; /* by group: the largest of its variables' */
+} Sums;
 
-                for (uint32_t v = q->group_first[g]; v < q->group_first[g] + q->group_size[g]; v++) {
-                        Reach r = reach(q, v);
+/* The cheapest choice of an empty group costs no more than the mean of all of them does. */
+static int64_t set_mean(const Qubo *q, uint32_t g, Sums *s) {
+        uint32_t first = q->group_first[g], size = q->group_size[g];
+        size_t from = q->row[first], end = q->row[first + size];
+        int64_t total = 0;
 
-                        second = MAX(second, MIN(first, r.clear));
-                        first = MAX(first, r.clear);
-                        dearest = MAX(dearest, r.dearest);
-                        cheapest = MIN(cheapest, r.cheapest);
-                        set = v == q->group_first[g] ? r.set : q->permutation ? MAX(set, r.set) : MIN(set, r.set);
-                }
-                p->group[g] = MAX(MAX(set, second), 0);
-                p->move[g] = dearest - cheapest;
+        for (uint32_t v = first; v < first + size; v++)
+                total += q->linear[v];
+        for (size_t k = from; k < end; k++)
+                s->sum[q->col[k]] += q->val[k];
+        for (size_t k = from; k < end; k++) {
+                uint32_t u = q->col[k], h = q->group_of[u];
+
+                if (h == QUBO_NO_GROUP)
+                        total += MAX(s->sum[u], 0);
+                else
+                        s->most[h] = MAX(s->most[h], s->sum[u]);
+                s->sum[u] = 0;
         }
+        for (size_t k = from; k < end; k++) {
+                uint32_t h = q->group_of[q->col[k]];
+
+                if (h == QUBO_NO_GROUP)
+                        continue;
+                total += s->most[h];
+                s->most[h] = 0;
+        }
+        return total >= 0 ? total / size : -((-total + size - 1) / size);
+}
+
+static RepairCost repair_cost(const Qubo *q, uint32_t g, const bool *at_most_one, Sums *s) {
+        int64_t first = INT64_MIN, second = INT64_MIN, dearest = INT64_MIN, cheapest = INT64_MAX;
+        int64_t cheap_set = INT64_MAX, dear_set = INT64_MIN;
+
+        for (uint32_t v = q->group_first[g]; v < q->group_first[g] + q->group_size[g]; v++) {
+                Reach r = qubo_reach(q, v, at_most_one);
+
+                second = MAX(second, MIN(first, r.clear));
+                first = MAX(first, r.clear);
+                dearest = MAX(dearest, r.dearest);
+                cheapest = MIN(cheapest, r.cheapest);
+                cheap_set = MIN(cheap_set, r.set);
+                dear_set = MAX(dear_set, r.set);
+        }
+        return (RepairCost){ .clear = second,
+                             .set = q->permutation ? dear_set : MIN(cheap_set, set_mean(q, g, s)),
+                             .move = dearest - cheapest };
+}
+
+int qubo_repair_costs(const Qubo *q, const bool *at_most_one, RepairCost *ret) {
+        _cleanup_free_ int64_t *sum = calloc((size_t) q->n + 1, sizeof(*sum));
+        _cleanup_free_ int64_t *most = calloc((size_t) q->n_groups + 1, sizeof(*most));
+        Sums s = { .sum = sum, .most = most };
+
+        if (!sum || !most)
+                return -ENOMEM;
+        for (uint32_t g = 0; g < q->n_groups; g++)
+                ret[g] = repair_cost(q, g, at_most_one, &s);
         return 0;
+}
+
+static int penalties_exact(const Qubo *q, Penalties *p) {
+        _cleanup_free_ RepairCost *cost = calloc((size_t) q->n_groups + 1, sizeof(*cost));
+        int r;
+
+        if (!cost)
+                return -ENOMEM;
+        r = qubo_repair_costs(q, NULL, cost);
+        for (uint32_t g = 0; g < q->n_groups && r >= 0; g++) {
+                p->group[g] = MAX(MAX(cost[g].set, cost[g].clear), 0);
+                p->move[g] = cost[g].move;
+        }
+        return r;
 }
 
 static int penalties_init(const Qubo *q, int64_t given, Penalties *p) {
