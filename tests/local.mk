@@ -101,17 +101,28 @@ check_PROGRAMS += tests/unit/test-qaoa
 tests_unit_test_qaoa_SOURCES = tests/unit/test-qaoa.c tests/unit/qubo-models.h
 tests_unit_test_qaoa_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) -lm
 TESTS += tests/unit/test-qaoa
-check_PROGRAMS += tests/unit/test-real tests/unit/test-lower
+check_PROGRAMS += tests/unit/test-real tests/unit/test-lower tests/unit/test-recognise
+tests_unit_test_recognise_SOURCES = tests/unit/test-recognise.c tests/unit/qubo-models.h
+tests_unit_test_recognise_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
 tests_unit_test_lower_SOURCES = tests/unit/test-lower.c tests/unit/qubo-models.h
 tests_unit_test_lower_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
 tests_unit_test_real_SOURCES = tests/unit/test-real.c
 tests_unit_test_real_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) -lm
-TESTS += tests/unit/test-real tests/unit/test-lower
+TESTS += tests/unit/test-real tests/unit/test-lower tests/unit/test-recognise
+
+# Inner loops in every instruction set
+check_PROGRAMS += tests/unit/test-kernels
+tests_unit_test_kernels_SOURCES = tests/unit/test-kernels.c tests/unit/qubo-models.h
+tests_unit_test_kernels_LDADD = libpolicy.la libcommon.la -lm
+TESTS += tests/unit/test-kernels
 
 # How good and how fast the solvers are: make bench-solver
 EXTRA_PROGRAMS += tests/bench/bench-solver
 tests_bench_bench_solver_SOURCES = tests/bench/bench-solver.c tests/unit/qubo-models.h
 tests_bench_bench_solver_LDADD = libpolicy.la libcommon.la
+EXTRA_PROGRAMS += tests/bench/bench-qaoa
+tests_bench_bench_qaoa_SOURCES = tests/bench/bench-qaoa.c tests/unit/qubo-models.h
+tests_bench_bench_qaoa_LDADD = libpolicy.la libcommon.la -lm
 bench-solver: tests/bench/bench-solver$(EXEEXT)
 	tests/bench/bench-solver$(EXEEXT)
 .PHONY: bench-solver

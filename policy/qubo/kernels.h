@@ -11,6 +11,8 @@
 
 #define QAOA_LANES 8U /* of a chunk of amplitudes: so many real parts, then as many imaginary ones; 64 bytes, aligned */
 
+struct AnnealLanes;
+
 typedef struct Kernels {
         const char *name; /* plain (the compiler's baseline), avx2, avx512; neon is the baseline of aarch64 */
         bool (*supported)(void);
@@ -22,6 +24,8 @@ typedef struct Kernels {
         void (*qaoa_turn)(float *to, const float *from, size_t row);
         void (*qaoa_turn_back)(float *to, const float *from, size_t row);
         void (*qaoa_moments)(const float *a, const float *energy, size_t chunks, double ret[static 2]);
+        /* kernel-anneal.inc.h, by anneal_type() */
+        uint32_t (*anneal_lanes[4])(struct AnnealLanes *a, uint32_t from, uint32_t to);
 } Kernels;
 
 extern const Kernels *const kernels_all[]; /* those that this program was built with, best first, NULL-terminated */

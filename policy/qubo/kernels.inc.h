@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One table of kernels; included by each kernels-ISA.c, which defines KERNELS (its name) and KERNELS_NAME. */
 #include "policy/qubo/kernels.h"
+#include "policy/qubo/kernel-anneal.inc.h"
 #include "policy/qubo/kernel-qaoa.inc.h"
 
 static bool supported(void);
@@ -17,4 +18,5 @@ const Kernels KERNELS = {
         .qaoa_turn = qaoa_turn,
         .qaoa_turn_back = qaoa_turn_back,
         .qaoa_moments = qaoa_moments,
+        .anneal_lanes = { anneal_lanes8, anneal_lanes16, anneal_lanes32, anneal_lanes64 },
 };
