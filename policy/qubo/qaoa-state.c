@@ -24,6 +24,7 @@
 #define ROW_MIN 64U    /* rows of so many amplitudes have little padding, whatever they are */
 #define ROW_MAX 1024U  /* of several dimensions */
 #define TANGENT_MAX 16 /* its 24th power is far from the end of the range of a float */
+#define FACTOR_MIN 1e-9
 #define HUGE_PAGE ((size_t) 2 << 20)
 
 /* The mixer of one group, or of some qubits; stride: in units of what is 1 for the first of the pass. */
@@ -360,13 +361,16 @@ static bool run_layer(QaoaState *s, Layer l) {
 int qaoa_run(QaoaState *s, unsigned layers, const double *gamma, const double *beta) {
         s->factor = 1 / sqrt((double) s->shape.amplitudes);
         for (unsigned i = 0; i < MAX(layers, 1U); i++) {
-                Layer l = { .has_phase = true, .fresh = i == 0, .factor = (float) s->factor };
+                Layer l = { .fresh = i == 0, .factor = (float) s->factor };
 
                 if (layers > 0) {
                         l.beta = beta[i];
                         l.turns = (float) (gamma[i] / (2 * M_PI));
                 }
-                s->factor = 1;
+                /* A phase of 0 is needed only where the factor would leave the range of a float. */
+                l.has_phase = l.fresh || l.turns != 0 || s->factor < FACTOR_MIN;
+                if (l.has_phase)
+                        s->factor = 1;
                 if (!run_layer(s, l))
                         return -ECANCELED;
         }

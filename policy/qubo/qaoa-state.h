@@ -80,3 +80,32 @@ const QaoaShape *qaoa_state_shape(const QaoaState *s);
 const QaoaEnergies *qaoa_state_energies(const QaoaState *s);
 uint64_t qaoa_state_layers(const QaoaState *s); /* so far */
 uint64_t qaoa_state_work(const QaoaState *s);   /* amplitudes times dimensions of all of them */
+
+/* qaoa-angles.c: schedules of angles, and how they are found. */
+#define QAOA_LAYERS_MAX 64U
+
+typedef struct QaoaAngles {
+        unsigned layers;
+        double gamma[QAOA_LAYERS_MAX]; /* in units of qaoa_unit() */
+        double beta[QAOA_LAYERS_MAX];
+        double expectation; /* INFINITY: not evaluated yet */
+} QaoaAngles;
+
+typedef struct QaoaSearch {
+        QaoaState *s;
+        /* After each expectation, when samples can be taken; false: end. */
+        bool (*evaluated)(struct QaoaSearch *search, const QaoaAngles *a);
+        void *userdata;
+        uint64_t layers_left;
+} QaoaSearch;
+
+double qaoa_unit(const QaoaState *s); /* gamma by which a typical change of one dimension turns by about a radian */
+/* gamma rises and beta falls linearly, as in annealing; stretch: times what is usually best. */
+void qaoa_ramp(unsigned layers, double stretch, QaoaAngles *ret);
+/* The same course in more layers. */
+void qaoa_interpolate(const QaoaAngles *from, unsigned layers, QaoaAngles *ret);
+/* False: ended by the limit, by the callback, or because too few layers are left. */
+bool qaoa_evaluate(QaoaSearch *q, QaoaAngles *a);
+bool qaoa_optimise_ramp(QaoaSearch *q, QaoaAngles *a, unsigned evaluations); /* how steep a ramp is, both angles */
+/* The angles at so many points of the course; with as many as there are layers, all of them. At least 2. */
+bool qaoa_optimise(QaoaSearch *q, QaoaAngles *a, unsigned knots, unsigned evaluations);

@@ -238,10 +238,251 @@ static void test_every_pass(void **state) {
         }
 }
 
+/* Numbers of either sign in all lanes, and as a canary a chunk behind that no kernel may touch. */
+#define CHUNKS 96U
+#define FLOATS (CHUNKS * 2 * QAOA_LANES)
+
+static float *numbers(uint64_t seed, size_t n) {
+        float *a = aligned_alloc(64, (n + 2 * QAOA_LANES) * sizeof(*a));
+        Rng rng;
+
+        rng_seed(&rng, seed, n);
+        for (size_t i = 0; i < n + 2 * QAOA_LANES; i++)
+                a[i] = (float) ((double) rng_below(&rng, 2000001) - 1000000) * 1e-6F;
+        return a;
+}
+
+typedef struct Pair {
+        float *amplitude, *other;
+        const float *energy;
+        double moments[2];
+} Pair;
+
+static void call_kernel(const Kernels *k, unsigned which, Pair *p) {
+        switch (which) {
+        case 0: k->qaoa_phase(p->amplitude, p->energy, CHUNKS, 1234.5F, 0.75F, false); break;
+        case 1: k->qaoa_phase(p->amplitude, p->energy, CHUNKS, -0.37F, 1.5F, true); break;
+        case 2: k->qaoa_rx(p->amplitude, 1, 5, CHUNKS, 0.3F); break;
+        case 3: k->qaoa_rx(p->amplitude, 3, 4, CHUNKS, -2.5F); break;
+        case 4: k->qaoa_rx_low(p->amplitude, 3, CHUNKS, 0.7F); break;
+        case 5: k->qaoa_rx_low(p->amplitude, 2, CHUNKS, 0.7F); break;
+        case 6: k->qaoa_rx_low(p->amplitude, 1, CHUNKS, 0.7F); break;
+        case 7: k->qaoa_mix(p->amplitude, 1, 32, CHUNKS, -0.3F, 0.2F); break;
+        case 8: k->qaoa_mix(p->amplitude, 6, 4, CHUNKS, -0.3F, 0.2F); break;
+        case 9: k->qaoa_mix(p->amplitude, 1, 96, CHUNKS, -0.3F, 0.2F); break;
+        case 10: k->qaoa_turn(p->other, p->amplitude, CHUNKS / QAOA_LANES); break;
+        case 11: k->qaoa_turn_back(p->other, p->amplitude, CHUNKS / QAOA_LANES); break;
+        case 12: k->qaoa_moments(p->amplitude, p->energy, CHUNKS, p->moments); break;
+        }
+}
+
+#define N_CALLS 13U
+
+static void test_kernels_agree(void **state) {
+        const Kernels *plain = NULL;
+
+        for (const Kernels *const *k = kernels_all; *k; k++)
+                plain = *k;
+        for (const Kernels *const *k = kernels_all; *k; k++) {
+                if (!(*k)->supported()) {
+                        print_message("kernels not run here: %s\n", (*k)->name);
+                        continue;
+                }
+                for (unsigned call = 0; call < N_CALLS; call++) {
+                        _cleanup_free_ float *energy = numbers(1, CHUNKS * QAOA_LANES);
+                        _cleanup_free_ float *a = numbers(2, FLOATS), *b = numbers(2, FLOATS);
+                        _cleanup_free_ float *c = numbers(3, FLOATS), *d = numbers(3, FLOATS);
+                        Pair p = { .amplitude = a, .other = c, .energy = energy };
+                        Pair q = { .amplitude = b, .other = d, .energy = energy };
+
+                        call_kernel(*k, call, &p);
+                        call_kernel(plain, call, &q);
+                        assert_memory_equal(a, b, (FLOATS + 2 * QAOA_LANES) * sizeof(*a));
+                        assert_memory_equal(c, d, (FLOATS + 2 * QAOA_LANES) * sizeof(*c));
+                        assert_memory_equal(p.moments, q.moments, sizeof(p.moments));
+                }
+        }
+}
+
+static void test_turning_is_undone(void **state) {
+        _cleanup_free_ float *a = numbers(5, FLOATS), *b = numbers(6, FLOATS), *c = numbers(7, FLOATS);
+        size_t row = CHUNKS / QAOA_LANES;
+
+        kernels_best()->qaoa_turn(b, a, row);
+        /* Amplitude 9 of row 3: the second lane of its second chunk. */
+        assert_true(b[9 * 2 * QAOA_LANES + 3] == a[(3 * row + 1) * 2 * QAOA_LANES + 1]);
+        kernels_best()->qaoa_turn_back(c, b, row);
+        assert_memory_equal(a, c, FLOATS * sizeof(*a));
+}
+
+static void check_sound(const Qubo *q, const SolveResult *r, int64_t least) {
+        assert_true(qubo_feasible(q, r->x));
+        assert_true(qubo_energy(q, r->x) == r->energy);
+        assert_true(r->energy >= least);
+        assert_false(r->proved);
+        assert_string_equal(r->solver, "qaoa");
+}
+
+static void test_solver_finds_the_optimum(void **state) {
+        unsigned found = 0, models = 0;
+
+        for (size_t k = 0; k < ELEMENTSOF(shapes); k++)
+                for (unsigned m = 0; m < MODELS_PER_SHAPE; m++) {
+                        _cleanup_(qubo_freep) Qubo *q = NULL;
+                        SolveParams p = { .seed = m, .sweeps = 150 };
+                        SolveResult r = {};
+                        int64_t least;
+                        Rng rng;
+
+                        rng_seed(&rng, 70 + k, m);
+                        assert_int_equal(model_random(&rng, &shapes[k], &q), 0);
+                        least = model_brute_force(q);
+                        assert_int_equal(qubo_solve(q, &solver_qaoa, &p, &r), 0);
+                        check_sound(q, &r, least);
+                        assert_true(r.sweeps <= p.sweeps);
+                        found += r.energy == least;
+                        models++;
+                        solve_result_done(&r);
+                }
+        print_message("qaoa found the optimum of %u of %u models\n", found, models);
+        assert_true(found * 100 >= models * 99);
+}
+
+static int model_of(uint64_t seed, uint32_t qubits, uint32_t groups, uint32_t size, Qubo **ret) {
+        Rng rng;
+
+        rng_seed(&rng, 90, seed);
+        return model_large(&rng, qubits, groups, size, ret);
+}
+
+/* The angles follow from the expectations, and they from every rounding: one bit's difference would be seen. */
+static void test_same_on_all_instruction_sets(void **state) {
+        for (unsigned m = 0; m < 4; m++) {
+                _cleanup_(qubo_freep) Qubo *q = NULL;
+                SolveResult r = {}, first = {};
+
+                assert_int_equal(model_of(m, m % 2 ? 12 : 1, m % 2 ? 0 : 5, 5, &q), 0);
+                for (const Kernels *const *k = kernels_all; *k; k++) {
+                        SolveParams p = { .seed = 3, .sweeps = 60, .kernels = *k };
+
+                        if (!(*k)->supported())
+                                continue;
+                        assert_int_equal(qubo_solve(q, &solver_qaoa, &p, &r), 0);
+                        if (!first.x) {
+                                first = r;
+                                r = (SolveResult){};
+                                continue;
+                        }
+                        assert_memory_equal(r.x, first.x, q->n);
+                        assert_true(r.sweeps == first.sweeps && r.flips == first.flips);
+                        solve_result_done(&r);
+                }
+                solve_result_done(&first);
+        }
+}
+
+static void count_improvement(void *userdata, int64_t energy) {
+        int64_t *last = userdata;
+
+        assert_true(energy < *last);
+        *last = energy;
+}
+
+static uint64_t ticking_clock(void *userdata) {
+        uint64_t *now = userdata;
+
+        return ++*now;
+}
+
+static void test_limits(void **state) {
+        _cleanup_(qubo_freep) Qubo *q = NULL;
+        atomic_bool stop = true;
+        SolveResult r = {}, again = {};
+        int64_t last = INT64_MAX;
+        uint64_t now = 0;
+        SolveParams p = { .seed = 5, .sweeps = 300, .improved = count_improvement, .userdata = &last };
+
+        assert_int_equal(model_of(17, 14, 0, 0, &q), 0);
+        assert_int_equal(qubo_solve(q, &solver_qaoa, &p, &r), 0);
+        check_sound(q, &r, INT64_MIN);
+        assert_true(last == r.energy);
+
+        p = (SolveParams){ .seed = 5, .sweeps = 300 };
+        assert_int_equal(qubo_solve(q, &solver_qaoa, &p, &again), 0);
+        assert_memory_equal(r.x, again.x, q->n);
+        assert_true(r.flips == again.flips && r.sweeps == again.sweeps && r.flips == 14 * 16384 * r.sweeps);
+        solve_result_done(&again);
+
+        /* No more is done once the target is there. */
+        p = (SolveParams){ .seed = 5, .sweeps = UINT64_MAX, .has_target = true, .target = r.energy };
+        assert_int_equal(qubo_solve(q, &solver_qaoa, &p, &again), 0);
+        assert_true(again.energy <= r.energy);
+        solve_result_done(&again);
+
+        p = (SolveParams){ .seed = 6, .sweeps = UINT64_MAX, .start = r.x, .stop = &stop };
+        assert_int_equal(qubo_solve(q, &solver_qaoa, &p, &again), 0);
+        assert_true(again.energy == r.energy && again.sweeps == 0);
+        solve_result_done(&again);
+
+        p = (SolveParams){ .seed = 6, .sweeps = UINT64_MAX, .stop = &stop };
+        assert_int_equal(qubo_solve(q, &solver_qaoa, &p, &again), 0);
+        check_sound(q, &again, INT64_MIN);
+        solve_result_done(&again);
+
+        p = (SolveParams){ .seed = 6, .budget_usec = 200, .clock = ticking_clock, .userdata = &now };
+        assert_int_equal(qubo_solve(q, &solver_qaoa, &p, &again), 0);
+        check_sound(q, &again, INT64_MIN);
+        assert_true(now >= 200 && now <= 205);
+        solve_result_done(&again);
+        solve_result_done(&r);
+}
+
+/* Whatever the moment at which the limit is hit: the clock jumps past the budget at its n-th question. */
+static void test_cut_anywhere(void **state) {
+        _cleanup_(qubo_freep) Qubo *q = NULL;
+
+        assert_int_equal(model_of(18, 2, 4, 9, &q), 0);
+        for (uint64_t budget = 1; budget < 300; budget += 1 + budget / 20) {
+                SolveResult r = {};
+                uint64_t now = 0;
+                SolveParams p = { .seed = budget, .budget_usec = budget, .clock = ticking_clock, .userdata = &now };
+
+                assert_int_equal(qubo_solve(q, &solver_qaoa, &p, &r), 0);
+                check_sound(q, &r, INT64_MIN);
+                solve_result_done(&r);
+        }
+}
+
+static void test_fits(void **state) {
+        static const struct {
+                uint32_t qubits, groups, size;
+                bool fits;
+        } cases[] = {
+                { 24, 0, 0, true },     { 25, 0, 0, false },    { 24, 30, 1, true }, { 0, 6, 16, true },
+                { 1, 6, 16, false },    { 0, 15, 3, true },     { 0, 16, 3, false }, { 8, 1, 65536, true },
+                { 9, 1, 65536, false }, { 0, 1, 65537, false }, { 0, 3, 256, true }, { 0, 100, 1, true },
+                { 0, 8, 8, true },      { 0, 0, 0, true },
+        };
+
+        for (size_t k = 0; k < ELEMENTSOF(cases); k++) {
+                _cleanup_(qubo_freep) Qubo *q = NULL;
+
+                assert_int_equal(model_of(k, cases[k].qubits, cases[k].groups, cases[k].size, &q), 0);
+                assert_int_equal(solver_qaoa.fits(q), cases[k].fits);
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_layers_are_exact),
                 cmocka_unit_test(test_every_pass),
+                cmocka_unit_test(test_kernels_agree),
+                cmocka_unit_test(test_turning_is_undone),
+                cmocka_unit_test(test_solver_finds_the_optimum),
+                cmocka_unit_test(test_same_on_all_instruction_sets),
+                cmocka_unit_test(test_limits),
+                cmocka_unit_test(test_cut_anywhere),
+                cmocka_unit_test(test_fits),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
