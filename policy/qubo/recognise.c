@@ -15,7 +15,9 @@
 #include "policy/qubo/recognise-internal.h"
 #include "policy/qubo/rng.h"
 
-#define LINES_MAX 6U /* of one value through one variable */
+#define LINES_MAX 6U             /* of one value through one variable */
+#define LARGE ((size_t) 1 << 15) /* positive couplings, both directions */
+#define ROUNDS_MAX 8U            /* of dropping lines: then there is too much that is none */
 
 typedef struct Claim {
         uint64_t hash;
@@ -53,46 +55,80 @@ static int entry_cmp(const void *a, const void *b) {
         return x->w != y->w ? CMP(x->w, y->w) : CMP(x->u, y->u);
 }
 
-static int finder_init(Finder *f) {
+/* What is known of each variable by itself. Returns how many couplings are positive. */
+static size_t look_around(Finder *f) {
         const Qubo *q = f->q;
         size_t n = 0;
 
-        for (size_t k = 0; k < q->row[q->n]; k++)
-                n += q->val[k] > 0;
-        f->first = calloc((size_t) q->n + 1, sizeof(*f->first));
-        f->entries = calloc(n + 1, sizeof(*f->entries));
-        f->seen = calloc((size_t) q->n + 1, sizeof(*f->seen));
-        f->mark = calloc((size_t) q->n + 1, sizeof(*f->mark));
-        f->largest = calloc((size_t) q->n + 1, sizeof(*f->largest));
-        f->clear = calloc((size_t) q->n + 1, sizeof(*f->clear));
-        f->set = calloc((size_t) q->n + 1, sizeof(*f->set));
-        if (!f->first || !f->entries || !f->seen || !f->mark || !f->largest || !f->clear || !f->set)
-                return -ENOMEM;
-        n = 0;
         for (uint32_t v = 0; v < q->n; v++) {
                 uint64_t seed = v;
+                int64_t above = 0, below = 0;
+                int32_t most = 0, least = 0;
 
-                f->mark[v] = rng_splitmix(&seed);
-                f->clear[v] = -(int64_t) q->linear[v];
-                f->set[v] = q->linear[v];
                 for (size_t k = q->row[v]; k < q->row[v + 1]; k++) {
-                        f->largest[v] = MAX(f->largest[v], abs(q->val[k]));
-                        if (q->val[k] > 0) {
-                                f->entries[n++] = (Entry){ .w = q->val[k], .u = q->col[k] };
-                                f->set[v] += q->val[k];
-                        } else
-                                f->clear[v] -= q->val[k];
+                        int32_t w = q->val[k];
+
+                        above += MAX(w, 0);
+                        below += MIN(w, 0);
+                        most = MAX(most, w);
+                        least = MIN(least, w);
+                        n += w > 0;
                 }
+                f->mark[v] = rng_splitmix(&seed);
+                f->largest[v] = MAX(most, -least);
+                f->clear[v] = -q->linear[v] - below;
+                f->set[v] = q->linear[v] + above;
+        }
+        return n;
+}
+
+/* In a large model only what may be a group by itself: as of any line, for one of any two of its members, in is_strong(). */
+static bool is_kept(const Finder *f, uint32_t v, uint32_t u, int32_t w) {
+        return w >= f->largest[v] || w >= f->largest[u] || w >= f->clear[v] || w >= f->clear[u];
+}
+
+static int list_entries(Finder *f, size_t most) {
+        const Qubo *q = f->q;
+        size_t n = 0;
+
+        f->entries = malloc((most + 1) * sizeof(*f->entries));
+        if (!f->entries)
+                return -ENOMEM;
+        for (uint32_t v = 0; v < q->n; v++) {
+                for (size_t k = q->row[v]; k < q->row[v + 1]; k++)
+                        if (q->val[k] > 0 && (most < LARGE || is_kept(f, v, q->col[k], q->val[k])))
+                                f->entries[n++] = (Entry){ .w = q->val[k], .u = q->col[k] };
                 f->first[v + 1] = n;
-                qsort(f->entries + f->first[v], n - f->first[v], sizeof(*f->entries), entry_cmp);
+                if (n > f->first[v])
+                        qsort(f->entries + f->first[v], n - f->first[v], sizeof(*f->entries), entry_cmp);
         }
         return 0;
 }
 
-/* The entries of v of one value, or those from a given column on. */
-static size_t lower_entry(const Finder *f, uint32_t v, Entry key) {
-        size_t low = f->first[v], high = f->first[v + 1];
+static int finder_init(Finder *f) {
+        size_t n = (size_t) f->q->n + 1;
 
+        f->first = calloc(n, sizeof(*f->first));
+        f->seen = calloc(n, sizeof(*f->seen));
+        f->mark = calloc(n, sizeof(*f->mark));
+        f->largest = calloc(n, sizeof(*f->largest));
+        f->clear = calloc(n, sizeof(*f->clear));
+        f->set = calloc(n, sizeof(*f->set));
+        if (!f->first || !f->seen || !f->mark || !f->largest || !f->clear || !f->set)
+                return -ENOMEM;
+        return list_entries(f, look_around(f));
+}
+
+/* The first of v's entries, from one on, that is not before the key; near ones are found soon. */
+static size_t lower_entry(const Finder *f, uint32_t v, size_t low, Entry key) {
+        size_t end = f->first[v + 1], step = 1, high = low;
+
+        while (high < end && entry_cmp(&f->entries[high], &key) < 0) {
+                low = high + 1;
+                high += step;
+                step *= 2;
+        }
+        high = MIN(high, end);
         while (low < high) {
                 size_t mid = low + (high - low) / 2;
 
@@ -102,12 +138,6 @@ static size_t lower_entry(const Finder *f, uint32_t v, Entry key) {
                         high = mid;
         }
         return low;
-}
-
-static bool are_coupled(const Finder *f, uint32_t u, uint32_t v, int32_t w) {
-        size_t k = lower_entry(f, u, (Entry){ .w = w, .u = v });
-
-        return k < f->first[u + 1] && f->entries[k].w == w && f->entries[k].u == v;
 }
 
 static int claim(Finder *f, Claim c) {
@@ -135,11 +165,14 @@ static bool is_candidate_pair(const Finder *f, uint32_t u, uint32_t v, int32_t w
 static Claim line(Finder *f, uint32_t v, uint32_t u, size_t from, size_t end) {
         int32_t w = f->entries[from].w;
         Claim c = { .hash = f->mark[v], .w = w, .size = 1, .v = v };
+        size_t at = f->first[u];
 
         for (size_t k = from; k < end; k++) {
                 uint32_t x = f->entries[k].u;
+                Entry key = { .w = w, .u = x };
 
-                if (x != u && !are_coupled(f, u, x, w))
+                at = lower_entry(f, u, at, key);
+                if (x != u && (at == f->first[u + 1] || entry_cmp(&f->entries[at], &key) != 0))
                         continue;
                 c.hash += f->mark[x];
                 c.size++;
@@ -201,6 +234,17 @@ static int claim_cmp(const void *a, const void *b) {
         return x->hash != y->hash ? CMP(x->hash, y->hash) : CMP(x->v, y->v);
 }
 
+/* That two members are set does not pay, whatever the rest does, or w is the largest coupling that any of them has. */
+static bool is_strong(const Finder *f, int32_t w, const uint32_t *members, uint32_t n) {
+        uint32_t weak = 0, smaller = 0;
+
+        for (uint32_t k = 0; k < n; k++) {
+                weak += f->clear[members[k]] > w;
+                smaller += f->largest[members[k]] > w;
+        }
+        return weak <= 1 || smaller == 0;
+}
+
 /* The members of each line that all of them claim, largest value first. */
 static int list_lines(Finder *f, Lines *ret) {
         qsort(f->claims, f->n_claims, sizeof(*f->claims), claim_cmp);
@@ -219,7 +263,8 @@ static int list_lines(Finder *f, Lines *ret) {
                         sum += f->mark[f->claims[end].v];
                         clean &= f->claims[end].clean;
                 }
-                if (end - k != f->claims[k].size || sum != f->claims[k].hash)
+                if (end - k != f->claims[k].size || sum != f->claims[k].hash ||
+                    (!clean && !is_strong(f, f->claims[k].w, ret->members + n, f->claims[k].size)))
                         continue;
                 ret->lines[ret->n++] = (Line){
                         .w = f->claims[k].w, .size = f->claims[k].size, .first = n, .clean = clean
@@ -334,7 +379,7 @@ static bool is_better(const Trial *a, const Trial *b) {
 /* One order: what can be neither proved nor believed is dropped, and the rest is tried again without it. */
 static int try_order(Search *s, Order order, bool *ret_left) {
         memset(s->banned, 0, s->lines->n);
-        for (;;) {
+        for (unsigned round = 0; round < ROUNDS_MAX; round++) {
                 uint32_t n = choose(s->q, s->lines, order, s->banned, s->chosen, s->taken, ret_left);
                 _cleanup_(trial_done) Trial t = {};
                 int r;
@@ -347,7 +392,7 @@ static int try_order(Search *s, Order order, bool *ret_left) {
                 if (r >= 0)
                         r = trial_prove(&t);
                 if (r < 0)
-                        return r;
+                        return r == -EINVAL ? 0 : r; /* hashes that were equal by malice */
                 if (ban(s, &t, n))
                         continue;
                 if (is_worth_it(&t) && is_better(&t, &s->best)) {
@@ -357,6 +402,7 @@ static int try_order(Search *s, Order order, bool *ret_left) {
                 }
                 return 0;
         }
+        return 0;
 }
 
 static int search(Search *s, Recognised **ret) {
