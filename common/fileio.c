@@ -191,6 +191,10 @@ static int sync_parent(const char *path) {
 }
 
 int write_file_atomic(const char *path, const char *text, mode_t mode) {
+        return write_data_atomic(path, text, strlen(text), mode);
+}
+
+int write_data_atomic(const char *path, const char *data, size_t size, mode_t mode) {
         _cleanup_free_ char *temporary = NULL;
         _cleanup_close_ int fd = -1;
         int r;
@@ -202,7 +206,7 @@ int write_file_atomic(const char *path, const char *text, mode_t mode) {
         fd = mkostemp(temporary, O_CLOEXEC);
         if (fd < 0)
                 return -errno;
-        r = write_all(fd, text, strlen(text));
+        r = write_all(fd, data, size);
         if (r >= 0 && (fchmod(fd, mode) < 0 || fsync(fd) < 0 || rename(temporary, path) < 0))
                 r = -errno;
         if (r < 0) {

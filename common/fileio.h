@@ -22,6 +22,7 @@ int read_u64_at(int dirfd, const char *path, uint64_t *ret);
 int write_file_at(int dirfd, const char *path, const char *text);
 /* Replaces path by text: temporary file beside it, fsync, rename. Old content stays on failure. */
 int write_file_atomic(const char *path, const char *text, mode_t mode);
+int write_data_atomic(const char *path, const char *data, size_t size, mode_t mode); /* the same, with NULs in it */
 /* mkdir -p: path itself (with mode) and what is missing above it (0755). */
 int mkdir_parents(const char *path, mode_t mode);
 char *path_join(const char *a, const char *b); /* NULL on OOM; caller frees */

@@ -25,9 +25,21 @@ typedef struct Options { /* all options of all verbs; a verb's table row tells w
         uint64_t seed, sweeps;
         bool has_seed, has_sweeps;
         const char *name, *device, *memory, *cpus, *job; /* run */
+        uint64_t time, threads;                          /* solve; microseconds */
+        double target;
+        bool has_time, has_threads, has_target, compare, no_recognise;
+        const char *output, *format, *to; /* solve, convert */
 } Options;
 
-typedef enum OptionType { OPTION_FLAG, OPTION_STRING, OPTION_U64, OPTION_SOLVER } OptionType;
+typedef enum OptionType {
+        OPTION_FLAG,
+        OPTION_STRING,
+        OPTION_U64,
+        OPTION_SOLVER,
+        OPTION_TIME,
+        OPTION_REAL,
+        OPTION_FORMAT
+} OptionType;
 
 typedef struct OptionItem {
         const char *name; /* long name */
@@ -68,6 +80,8 @@ int verb_dump(const Options *o, int argc, char **argv);
 int verb_devices(const Options *o, int argc, char **argv);
 int verb_topology(const Options *o, int argc, char **argv);
 int verb_doctor(const Options *o, int argc, char **argv);
+int verb_solve(const Options *o, int argc, char **argv);
+int verb_convert(const Options *o, int argc, char **argv);
 
 /* The daemon. Each logs its failure and what to try next, and returns an EXIT_ code. */
 int client_open(const Options *o, sd_bus **ret);
@@ -93,7 +107,15 @@ void offline_done(Offline *f);
 int offline_plan(const Offline *f, const Options *o, json_t **ret); /* logs; EXIT_DONE also when infeasible */
 /* While a solve runs: tells how long it takes, SIGINT sets *ret_stop. NULL when out of memory, then without both. */
 typedef struct Patience Patience;
-Patience *patience_begin(const atomic_bool **ret_stop);
+typedef struct PatienceWords {
+        const char *what;   /* comes of it: "plan" */
+        uint64_t tick_usec; /* on a terminal, told from the second on */
+        bool limited;       /* it ends by itself in the time that was asked for: nothing is said but on a terminal */
+        void (*status)(void *userdata, char *buf,
+                       size_t size); /* more for the line; from another thread; may be NULL */
+        void *userdata;
+} PatienceWords;
+Patience *patience_begin(const PatienceWords *words, const atomic_bool **ret_stop); /* words: kept until the end */
 void patience_end(Patience *p);
 int ctl_load_jobs(char **files, size_t n, Job ***ret, size_t *ret_n); /* logs; EXIT_ code */
 void ctl_free_jobs(Job **jobs, size_t n);

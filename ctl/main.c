@@ -11,6 +11,7 @@
 #include "common/text.h"
 #include "config.h"
 #include "ctl/output.h"
+#include "policy/formats/format.h"
 
 #define AT(member) offsetof(Options, member)
 
@@ -27,6 +28,21 @@ const OptionItem option_items[] = {
         { "seed", 0, OPTION_U64, "N", AT(seed), AT(has_seed), false,
           "Seed of the solver: the same input, seed and sweeps give the same plan" },
         { "sweeps", 0, OPTION_U64, "N", AT(sweeps), AT(has_sweeps), false, "Steps that the solver may take" },
+        { "time", 0, OPTION_TIME, "S", AT(time), AT(has_time), false,
+          "Seconds that a solver may take; also 5ms, 2min; default: 1, unless --sweeps is given" },
+        { "target", 0, OPTION_REAL, "V", AT(target), AT(has_target), false, "End as soon as this value is reached" },
+        { "threads", 0, OPTION_U64, "N", AT(threads), AT(has_threads), false,
+          "Threads that auto may use, from 1 to 1024; default: 1" },
+        { "output", 0, OPTION_STRING, "FILE", AT(output), 0, false,
+          "Write the solution to FILE, - for standard output: a line for each variable or choice" },
+        { "compare", 0, OPTION_FLAG, NULL, AT(compare), 0, false,
+          "Give every solver that fits the same time, and show what each found and when" },
+        { "format", 0, OPTION_FORMAT, "NAME", AT(format), 0, false,
+          "Read the file as this format, whatever its name and its first line say" },
+        { "to", 0, OPTION_FORMAT, "NAME", AT(to), 0, false,
+          "Write this format; default: what the name of the output says" },
+        { "no-recognise", 0, OPTION_FLAG, NULL, AT(no_recognise), 0, false,
+          "Do not look for one-hot groups behind the penalties of a plain model" },
         { "picture", 0, OPTION_FLAG, NULL, AT(picture), 0, false,
           "Draw the machine below the plan also where the output is no terminal" },
         { "dry-run", 0, OPTION_FLAG, NULL, AT(dry_run), 0, false, "Say what would be done and change nothing" },
@@ -89,6 +105,20 @@ static int bad_solver(const char *value) {
         return EXIT_USAGE;
 }
 
+static int bad_format(const char *value) {
+        _cleanup_free_ char *names = format_names();
+
+        log_error("There is no format \"%s\"; formats are %s.", value, strempty(names));
+        return EXIT_USAGE;
+}
+
+static int set_time(uint64_t *target, const OptionItem *i, const char *value) {
+        if (text_parse_usec(value, target) >= 0 && *target > 0 && *target <= INT64_MAX)
+                return EXIT_DONE;
+        log_error("--%s=%s: not a time; allowed are seconds above 0 as in 0.5, and 5ms, 2min.", i->name, value);
+        return EXIT_USAGE;
+}
+
 static int set_option(Parse *p, const OptionItem *i, const char *value) {
         char *target = (char *) &p->options + i->offset;
         uint64_t number;
@@ -110,6 +140,17 @@ static int set_option(Parse *p, const OptionItem *i, const char *value) {
                 }
                 *(const char **) target = value;
                 return EXIT_DONE;
+        case OPTION_FORMAT:
+                if (!format_by_name(value))
+                        return bad_format(value);
+                *(const char **) target = value;
+                return EXIT_DONE;
+        case OPTION_TIME: return set_time((uint64_t *) target, i, value);
+        case OPTION_REAL:
+                if (text_parse_double(value, (double *) target) >= 0)
+                        return EXIT_DONE;
+                log_error("--%s=%s: not a number.", i->name, value);
+                return EXIT_USAGE;
         case OPTION_U64:
                 if (text_parse_u64(value, &number) >= 0 && number <= INT64_MAX) { /* what JSON can carry */
                         *(uint64_t *) target = number;

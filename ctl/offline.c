@@ -173,6 +173,7 @@ static uint64_t solve_clock(void *userdata) {
 }
 
 int offline_plan(const Offline *f, const Options *o, json_t **ret) {
+        static const PatienceWords words = { .what = "plan", .tick_usec = USEC_PER_SEC };
         _cleanup_free_ char *message = NULL;
         _cleanup_(plan_freep) Plan *plan = NULL;
         DecideParams p = {};
@@ -188,7 +189,7 @@ int offline_plan(const Offline *f, const Options *o, json_t **ret) {
                 p.sweeps = o->sweeps;
         p.budget_usec = 0; /* the same input gives the same plan, whatever else the host does */
         p.clock = solve_clock;
-        patience = patience_begin(&p.stop);
+        patience = patience_begin(&words, &p.stop);
         r = decide(f->snapshot, (const Job *const *) f->jobs, f->n_jobs, &p, &plan, &message);
         patience_end(patience);
         if (r >= 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A solve in the foreground has no limit of time, for the same input shall give the same plan. So that nobody wonders,
- * a thread tells on standard error how long it takes already: on a terminal each second in one line that is wiped at
- * the end, elsewhere once. SIGINT sets the solver's stop flag: the plan is the best so far. A second SIGINT ends all.
+ * A plan in the foreground has no limit of time, for the same input shall give the same plan. So that nobody wonders,
+ * a thread tells on standard error how long it takes already: on a terminal in one line that is written anew and wiped
+ * at the end, elsewhere once. SIGINT sets the solver's stop flag: what comes is the best so far. A second SIGINT ends all.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -12,12 +12,12 @@
 #include "common/log.h"
 #include "ctl/ctl.h"
 
-#define TERMINAL_AFTER_SEC 2U
 #define LINE_AFTER_SEC 10U
 
 static atomic_bool interrupted; /* the handler's: a signal has no other place to write to */
 
 struct Patience {
+        const PatienceWords *words;
         struct sigaction before;
         bool handles, runs;
         pthread_t thread;
@@ -31,7 +31,7 @@ static void on_interrupt(int sig) {
 }
 
 /* Returns false when the solve has ended. */
-static bool wait_second(Patience *p, uint64_t at_usec) {
+static bool wait_until(Patience *p, uint64_t at_usec) {
         const struct timespec until = { (time_t) (at_usec / USEC_PER_SEC), (long) (at_usec % USEC_PER_SEC) * 1000 };
         int r = 0;
 
@@ -40,19 +40,29 @@ static bool wait_second(Patience *p, uint64_t at_usec) {
         return !p->done;
 }
 
+static void tell_terminal(const Patience *p, uint64_t usec) {
+        char status[64] = "";
+
+        if (p->words->status)
+                p->words->status(p->words->userdata, status, sizeof(status));
+        fprintf(stderr, "\r\033[KSolving, %.*f s; %s%sCtrl-C ends it with the best %s so far",
+                p->words->tick_usec < USEC_PER_SEC, (double) usec / USEC_PER_SEC, status, *status ? "; " : "",
+                p->words->what);
+}
+
 static void *tell(void *userdata) {
         Patience *p = userdata;
         bool terminal = isatty(STDERR_FILENO), told = false;
-        uint64_t begin = clock_monotonic_usec();
+        uint64_t begin = clock_monotonic_usec(), tick = terminal ? p->words->tick_usec : USEC_PER_SEC;
 
         pthread_mutex_lock(&p->mutex);
-        for (unsigned seconds = 1; wait_second(p, begin + seconds * USEC_PER_SEC); seconds++) {
-                if (terminal && seconds >= TERMINAL_AFTER_SEC) {
-                        fprintf(stderr, "\rSolving, %u s; Ctrl-C ends it with the best plan so far", seconds);
+        for (unsigned n = 1; wait_until(p, begin + n * tick); n++) {
+                if (terminal && n >= 2) {
+                        tell_terminal(p, n * tick);
                         told = true;
-                } else if (!terminal && seconds == LINE_AFTER_SEC)
-                        log_warning("Still solving after %u s; SIGINT (Ctrl-C) ends it with the best plan so far.",
-                                    seconds);
+                } else if (!terminal && n == LINE_AFTER_SEC && !p->words->limited)
+                        log_warning("Still solving after %u s; SIGINT (Ctrl-C) ends it with the best %s so far.", n,
+                                    p->words->what);
         }
         pthread_mutex_unlock(&p->mutex);
         if (told)
@@ -68,7 +78,7 @@ static void handle_interrupt(Patience *p) {
         p->handles = sigaction(SIGINT, &handle, NULL) >= 0;
 }
 
-Patience *patience_begin(const atomic_bool **ret_stop) {
+Patience *patience_begin(const PatienceWords *words, const atomic_bool **ret_stop) {
         Patience *p = calloc(1, sizeof(*p));
         pthread_condattr_t monotonic;
 
@@ -76,6 +86,7 @@ Patience *patience_begin(const atomic_bool **ret_stop) {
         *ret_stop = &interrupted;
         if (!p)
                 return NULL;
+        p->words = words;
         pthread_condattr_init(&monotonic);
         pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
         pthread_mutex_init(&p->mutex, NULL);
@@ -87,8 +98,11 @@ Patience *patience_begin(const atomic_bool **ret_stop) {
 }
 
 void patience_end(Patience *p) {
+        const char *what;
+
         if (!p)
                 return;
+        what = p->words->what;
         if (p->runs) {
                 pthread_mutex_lock(&p->mutex);
                 p->done = true;
@@ -102,5 +116,5 @@ void patience_end(Patience *p) {
         pthread_mutex_destroy(&p->mutex);
         free(p);
         if (atomic_load(&interrupted))
-                log_warning("Stopped: this is the best plan so far, another run may end with another one.");
+                log_warning("Stopped: this is the best %s so far, another run may end with another one.", what);
 }

@@ -8,6 +8,7 @@
 #include "daemon/readers/doctor.h"
 #include "daemon/readers/jobfile.h"
 #include "ctl/output.h"
+#include "policy/formats/format.h"
 
 #define SOLVE " solver seed sweeps"
 #define OFFLINE " machine devices"
@@ -32,6 +33,10 @@ const Verb verbs[] = {
           "Draw the machine and who is where on it", verb_topology },
         { "doctor", "", 0, 0, false, "json devices", "Say what on this host works against placement, changing nothing",
           verb_doctor },
+        { "solve", "FILE", 1, 1, false, "json time target threads output compare format no-recognise" SOLVE,
+          "Solve the optimisation problem in a file; - is standard input", verb_solve },
+        { "convert", "IN OUT", 2, 2, false, "format to",
+          "Write the problem in a file in another format; - is standard input and output", verb_convert },
         {}
 };
 
@@ -148,6 +153,8 @@ void verbs_dump_tables(void) {
                 out("term\t%s\t%s\t%s\t%g\t%s\n", t->name, term_group_names[t->group], t->unit, t->weight, t->help);
         for (const Solver *const *s = solvers; *s; s++)
                 out("solver\t%s\t%s\n", (*s)->name, (*s)->help);
+        for (const Format *f = formats; f->name; f++)
+                out("format\t%s\t%s\t%s\n", f->name, f->suffix, f->help);
         for (const PciKind *k = pci_kinds; k->kind; k++) /* rows of one kind stand together */
                 if (k == pci_kinds || !streq(k->kind, k[-1].kind))
                         out("kind\t%s\n", k->kind);

@@ -20,7 +20,7 @@ libpolicy_la_SOURCES = policy/topology.c policy/topology.h policy/snapshot.c pol
 	policy/qubo/frame.c policy/qubo/frame-tables.c policy/qubo/frame.h policy/qubo/state.c \
 	policy/qubo/greedy.c policy/qubo/rows.c policy/qubo/rows.h policy/qubo/anneal.h policy/qubo/sa.c policy/qubo/exact.c policy/qubo/exact.h policy/qubo/bound.c \
 	policy/qubo/qaoa.c policy/qubo/qaoa-angles.c policy/qubo/qaoa-energies.c policy/qubo/qaoa-state.c policy/qubo/qaoa-state.h \
-	policy/formats/format.h policy/formats/formats.c policy/formats/instance.c policy/formats/internal.h policy/formats/read-assign.c policy/formats/read-sparse.c policy/formats/scan.c policy/formats/scan.h \
+	policy/formats/format.h policy/formats/formats.c policy/formats/instance.c policy/formats/internal.h policy/formats/plain.c policy/formats/plain.h policy/formats/read-assign.c policy/formats/read-sparse.c policy/formats/scan.c policy/formats/scan.h policy/formats/solution.c policy/formats/write.c \
 	policy/qubo/auto.c policy/qubo/auto-grouped.c policy/qubo/portfolio.c policy/qubo/portfolio.h \
 	policy/problems/placement.c policy/problems/placement-model.c policy/problems/placement-kinds.c policy/problems/placement-internal.h policy/problems/placement-terms.c policy/problems/placement.h policy/problems/blocks.c policy/problems/blocks.h policy/problems/packing.c policy/problems/packing.h \
 	policy/problems/device-sets.c policy/problems/device-sets.h

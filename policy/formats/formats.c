@@ -12,18 +12,18 @@
 
 const Format formats[] = {
         /* name, suffix, help, what it begins with, reader, writer */
-        { "mc", "mc", "MaxCut: \"n m\", then \"i j w\", from 1; maximised", mc_detect, mc_read, NULL },
+        { "mc", "mc", "MaxCut: \"n m\", then \"i j w\", from 1; maximised", mc_detect, mc_read, mc_write },
         { "qubo", "qubo",
           "OR-Library's QUBO: \"n nnz\", then \"i j q\", from 1, i <= j; off the diagonal q counts twice; maximised",
-          qubo_detect, qubo_read, NULL },
+          qubo_detect, qubo_read, qubo_write },
         { "qbsolv", "qbsolv",
           "D-Wave's qbsolv: \"p qubo 0 maxNodes nNodes nCouplers\", then \"i j v\", from 0; minimised", qbsolv_detect,
-          qbsolv_read, NULL },
+          qbsolv_read, qbsolv_write },
         { "coo", "coo", "D-Wave's dimod COO: \"i j v\", from 0, \"# vartype=BINARY\" or SPIN; minimised", coo_detect,
-          coo_read, NULL },
-        { "qaplib", "dat", "QAPLIB: n and two n x n matrices; minimised", qaplib_detect, qaplib_read, NULL },
+          coo_read, coo_write },
+        { "qaplib", "dat", "QAPLIB: n and two n x n matrices; minimised", qaplib_detect, qaplib_read, qaplib_write },
         { "placement", "txt", "Placement: loads, costs, distances and traffic of tasks and devices; minimised",
-          placement_detect, placement_read, NULL },
+          placement_detect, placement_read, placement_write },
         {}
 };
 

@@ -11,7 +11,7 @@
 #include <float.h>
 #include <math.h>
 
-#define CONSTANT UINT32_MAX    /* both ends of a term without a variable */
+#define CONSTANT REAL_CONSTANT /* both ends of a term without a variable */
 #define DIGITS_MAX 18          /* 10^18 < 2^63 */
 #define BINARY_MAX 1000        /* 2^1023 is the largest a double holds */
 #define WHOLE_MAX 9.0e15       /* below 2^53, where doubles are whole */
@@ -78,6 +78,16 @@ int real_add_linear(RealQubo *r, uint32_t i, double w) {
 
 int real_add_quadratic(RealQubo *r, uint32_t i, uint32_t j, double w) {
         return i < r->n && j < r->n ? add(r, MIN(i, j), MAX(i, j), w) : -EINVAL;
+}
+
+size_t real_terms(const RealQubo *r) {
+        return r->n_terms;
+}
+
+void real_term(const RealQubo *r, size_t k, uint32_t *ret_i, uint32_t *ret_j, double *ret_w) {
+        *ret_i = r->terms[k].i;
+        *ret_j = r->terms[k].j;
+        *ret_w = r->terms[k].w;
 }
 
 long double real_energy(const RealQubo *r, const uint8_t *x) {

@@ -31,6 +31,10 @@ DEFINE_CLEANUP(RealQubo *, real_free);
 int real_add_offset(RealQubo *r, double w);
 int real_add_linear(RealQubo *r, uint32_t i, double w);
 int real_add_quadratic(RealQubo *r, uint32_t i, uint32_t j, double w); /* i == j is linear */
+/* Term k of so many, as it was given: i == j is linear, both REAL_CONSTANT the offset. */
+#define REAL_CONSTANT UINT32_MAX
+size_t real_terms(const RealQubo *r);
+void real_term(const RealQubo *r, size_t k, uint32_t *ret_i, uint32_t *ret_j, double *ret_w);
 /* Of bits, recomputed from the terms; summed in long double. */
 long double real_energy(const RealQubo *r, const uint8_t *x);
 /* -EOVERFLOW: the sum of all terms is beyond what a double holds. */

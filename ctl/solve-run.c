@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One solver on one model. The clock is given to it only where time is a limit, so that a number of sweeps alone always
+ * gives the same. What it finds is timed here, at the moment it tells.
+ */
+#include <errno.h>
+#include <math.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "ctl/output.h"
+#include "ctl/solve.h"
+
+#define DEFAULT_USEC USEC_PER_SEC
+#define TRACE_MAX 65536U /* then every second point goes */
+#define TRACE_JSON 200U
+
+double seconds(uint64_t usec) {
+        return (double) usec / USEC_PER_SEC;
+}
+
+static uint64_t run_clock(void *userdata) {
+        return clock_monotonic_usec();
+}
+
+static void thin(Run *r) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < r->n_trace; i += 2)
+                r->trace[n++] = r->trace[i];
+        r->n_trace = n;
+}
+
+static void improved(void *userdata, int64_t energy) {
+        Run *r = userdata;
+        uint64_t usec = clock_monotonic_usec() - r->begin;
+
+        if (energy >= atomic_load(&r->best))
+                return;
+        atomic_store(&r->best, energy);
+        r->to_best = usec;
+        if (r->has_target && !r->reached && energy <= r->target) {
+                r->reached = true;
+                r->to_target = usec;
+        }
+        if (r->n_trace == TRACE_MAX)
+                thin(r);
+        r->trace[r->n_trace++] = (Improvement){ usec, energy };
+}
+
+bool run_fits(const Model *m, const Solver *solver) {
+        return solver->fits(m->in->q) || (m->recognised && solver->fits(m->recognised->q));
+}
+
+static int solve(const Model *m, const Solver *solver, const SolveParams *p, SolveResult *ret) {
+        if (m->recognised)
+                return recognised_solve(m->in->q, m->recognised, solver, p, ret);
+        return qubo_solve(m->in->q, solver, p, ret);
+}
+
+/* The time was up, or somebody stopped it, before there was any point: then any that is feasible. */
+static int any_point(const Model *m, SolveResult *ret) {
+        *ret = (SolveResult){ .x = instance_any_point(m->in), .lower_bound = INT64_MIN, .solver = "none" };
+        if (!ret->x)
+                return -ENOMEM;
+        ret->energy = qubo_energy(m->in->q, ret->x);
+        return 0;
+}
+
+void run_solver(const Model *m, const Options *o, const Solver *solver, const atomic_bool *stop, Run *r) {
+        SolveParams p = { .seed = o->has_seed ? o->seed : 1,
+                          .sweeps = o->has_sweeps ? o->sweeps : 0,
+                          .budget_usec = o->has_time     ? o->time
+                                         : o->has_sweeps ? 0
+                                                         : DEFAULT_USEC,
+                          .stop = stop,
+                          .threads = o->has_threads ? (unsigned) o->threads : 1,
+                          .improved = improved,
+                          .userdata = r };
+
+        *r = (Run){ .model = m, .solver = solver, .has_target = o->has_target, .best = INT64_MAX };
+        r->trace = calloc(TRACE_MAX + 1, sizeof(*r->trace));
+        if (!r->trace) {
+                r->error = -ENOMEM;
+                return;
+        }
+        p.clock = p.budget_usec > 0 ? run_clock : NULL;
+        p.has_target = o->has_target;
+        p.target = r->target = o->has_target ? instance_target(m->in, o->target) : 0;
+        r->begin = clock_monotonic_usec();
+        r->error = solve(m, solver, &p, &r->result);
+        if (r->error == -ECANCELED)
+                r->error = any_point(m, &r->result);
+        if (r->error >= 0)
+                improved(r, r->result.energy);
+        r->usec = MAX(clock_monotonic_usec() - r->begin, UINT64_C(1));
+        if (r->error < 0)
+                return;
+        r->value = instance_value_of(m->in, r->result.x);
+        r->result.proved = r->result.proved && m->in->scale.exact;
+}
+
+void run_done(Run *r) {
+        solve_result_done(&r->result);
+        free(r->trace);
+        r->trace = NULL;
+}
+
+const char *run_error(const Run *r) {
+        switch (r->error) {
+        case -EINVAL: return "does not fit this model";
+        case -EFBIG: return "needs more couplings than are allowed";
+        case -EOVERFLOW: return "needs penalties that do not fit into 32 bits";
+        case -ENOMEM: return "ran out of memory";
+        default: return strerror(-r->error);
+        }
+}
+
+int run_failed(const Run *r) {
+        _cleanup_free_ char *names = NULL;
+
+        if (r->error != -EINVAL) {
+                log_error("%s: solver %s %s; try --solver=auto.", r->model->path, r->solver->name, run_error(r));
+                return EXIT_FAILED;
+        }
+        for (size_t i = 0; solvers[i]; i++) {
+                char *s = NULL;
+
+                if (!run_fits(r->model, solvers[i]))
+                        continue;
+                if (asprintf(&s, "%s%s%s", strempty(names), names ? ", " : "", solvers[i]->name) < 0)
+                        break;
+                free(names);
+                names = s;
+        }
+        log_error("%s: solver %s does not fit a model of this size; those that do are %s.", r->model->path,
+                  r->solver->name, strempty(names));
+        return EXIT_FAILED;
+}
+
+void run_status(void *userdata, char *buf, size_t size) {
+        const Run *r = *(Run *const *) userdata;
+        _cleanup_free_ char *value = NULL;
+        int64_t best = r ? atomic_load(&r->best) : INT64_MAX;
+
+        if (best == INT64_MAX)
+                return;
+        value = instance_format_value(r->model->in, instance_value(r->model->in, best));
+        snprintf(buf, size, "%s: best %s", r->solver->name, strempty(value));
+}
+
+json_t *json_value(const Instance *in, long double value) {
+        if (value == floorl(value) && fabsl(value) < 0x1p63L)
+                return json_integer((json_int_t) value);
+        return json_real((double) value);
+}
+
+static json_t *trace_to_json(const Run *r) {
+        size_t step = r->n_trace / TRACE_JSON + 1;
+        json_t *a = json_array();
+
+        for (size_t i = 0; a && i < r->n_trace; i++)
+                if (i % step == 0 || i + 1 == r->n_trace)
+                        (void) json_array_append_new(
+                                a,
+                                json_pack("[f,o]", seconds(r->trace[i].usec),
+                                          json_value(r->model->in, instance_value(r->model->in, r->trace[i].energy))));
+        return a;
+}
+
+json_t *run_to_json(const Run *r, const Options *o) {
+        const Instance *in = r->model->in;
+        const SolveResult *s = &r->result;
+        bool bounded = s->lower_bound != INT64_MIN && in->scale.exact;
+
+        if (r->error < 0)
+                return json_pack("{s:s,s:s}", "solver", r->solver->name, "error", run_error(r));
+        return json_pack("{s:o,s:o,s:b,s:f,s:f,s:f,s:I,s:I,s:f,s:s,s:s,s:I,s:I,s:o}", "best", json_value(in, r->value),
+                         "bound", bounded ? json_value(in, instance_value(in, s->lower_bound)) : json_null(), "proved",
+                         s->proved, "time_to_best", seconds(r->to_best), "time_to_target",
+                         r->reached ? seconds(r->to_target) : -1.0, "time", seconds(r->usec), "sweeps",
+                         (json_int_t) s->sweeps, "flips", (json_int_t) s->flips, "flips_per_ns",
+                         (double) s->flips / ((double) r->usec * 1000), "solver", r->solver->name, "found_by",
+                         s->solver, "seed", (json_int_t) (o->has_seed ? o->seed : 1), "threads",
+                         (json_int_t) (o->has_threads ? o->threads : 1), "trace", trace_to_json(r));
+}
