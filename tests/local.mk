@@ -101,6 +101,10 @@ check_PROGRAMS += tests/unit/test-qaoa
 tests_unit_test_qaoa_SOURCES = tests/unit/test-qaoa.c tests/unit/qubo-models.h
 tests_unit_test_qaoa_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) -lm
 TESTS += tests/unit/test-qaoa
+check_PROGRAMS += tests/unit/test-sqa
+tests_unit_test_sqa_SOURCES = tests/unit/test-sqa.c tests/unit/qubo-models.h
+tests_unit_test_sqa_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) -lm
+TESTS += tests/unit/test-sqa
 check_PROGRAMS += tests/unit/test-real tests/unit/test-lower tests/unit/test-recognise
 tests_unit_test_recognise_SOURCES = tests/unit/test-recognise.c tests/unit/qubo-models.h
 tests_unit_test_recognise_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
@@ -118,13 +122,14 @@ TESTS += tests/unit/test-kernels
 
 # How good and how fast the solvers are: make bench-solver
 EXTRA_PROGRAMS += tests/bench/bench-solver
-tests_bench_bench_solver_SOURCES = tests/bench/bench-solver.c tests/unit/qubo-models.h
-tests_bench_bench_solver_LDADD = libpolicy.la libcommon.la
+tests_bench_bench_solver_SOURCES = tests/bench/bench-solver.c
+tests_bench_bench_solver_LDADD = libpolicy.la libcommon.la $(ZLIB_LIBS)
+EXTRA_DIST += tests/bench/solver-goals
 EXTRA_PROGRAMS += tests/bench/bench-qaoa
 tests_bench_bench_qaoa_SOURCES = tests/bench/bench-qaoa.c tests/unit/qubo-models.h
 tests_bench_bench_qaoa_LDADD = libpolicy.la libcommon.la -lm
 bench-solver: tests/bench/bench-solver$(EXEEXT)
-	tests/bench/bench-solver$(EXEEXT)
+	tests/bench/bench-solver$(EXEEXT) $(srcdir)/tests/bench/solver-goals $(srcdir)/tests/data/instances $(BENCH)
 .PHONY: bench-solver
 
 # What apply and a steady tick cost with thousands of threads; by hand, on a quiet machine: make bench-apply

@@ -1,32 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How good the solvers are in how little time: for every model and time budget, several seeds; printed are the best
- * value, how many seeds reached it, whether it was proved, the median time a solve took and proposed flips per
- * nanosecond. Time is CPU time of the thread: what else runs here does not count. Not a test: nothing passes or fails.
+ * The annealer against its goals, and against what the best public solvers need on a machine like this: a table made from
+ * the rows of a file (solver-goals). Not a test: nothing passes or fails.
  *
- *   bench-solver [--solver=NAME] [--seeds=N] [--ms=N,N,...] [--target=N] [--only=TEXT] [FILE...]
+ *   bench-solver GOALS INSTANCES [--only=TEXT] [--seeds=N]     the table; --only: rows with TEXT in them
+ *   bench-solver --count SOLVER SWEEPS FILE                    solves once and prints the flips, for callgrind
  *
- * Without FILE the placement-like models of tests/unit/qubo-models.h are solved (those with TEXT in their name); FILE
- * is QAPLIB's .dat, or a .txt of tasks and devices (tasks devices pairs load-weight penalty constant; loads; targets;
- * costs; distances; pairs).
+ * A row: what, instance, solver, value, limit, goal, peer's, peer. "what" is
+ *   time    median seconds of the seeds to a value of the instance's own, reading the file not included; goal and peer's in seconds
+ *   flips   proposed flips per nanosecond in `limit` seconds
+ *   sweep   microseconds for each sweep
+ *   gap     per cent off the value after `limit` seconds, the median of the seeds
+ * An instance is a file below INSTANCES, or random:N:PERCENT: a plain model with so many variables and couplings between
+ * -100 and 100. Time is CPU time of the thread: what else runs here does not count. The last lines measure the clock rate.
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <time.h>
+#include <zlib.h>
 
+#include "common/text.h"
+#include "policy/formats/format.h"
+#include "policy/qubo/rng.h"
 #include "policy/qubo/solver.h"
-#include "tests/unit/qubo-models.h"
 
-#define BUDGETS_MAX 8
 #define SEEDS_MAX 101
+#define FILE_MAX ((size_t) 64 << 20)
 
 static struct {
-        const Solver *solver;
-        unsigned seeds, n_budgets;
-        uint64_t budget_ms[BUDGETS_MAX];
-        int64_t target;
         const char *only;
-} options = { .seeds = 5, .n_budgets = 3, .budget_ms = { 5, 20, 100 }, .target = INT64_MAX, .only = "" };
+        unsigned seeds;
+} options = { .only = "", .seeds = 5 };
+
+typedef struct Row {
+        char what[16], instance[64], solver[16], peer[32];
+        double value, limit, goal, peers;
+} Row;
 
 static uint64_t now_usec(void *userdata) {
         struct timespec t;
@@ -35,277 +46,210 @@ static uint64_t now_usec(void *userdata) {
         return (uint64_t) t.tv_sec * 1000000 + (uint64_t) t.tv_nsec / 1000;
 }
 
-static int64_t *read_numbers(FILE *f, size_t n) {
-        int64_t *v = calloc(n + 1, sizeof(*v));
+static Instance *read_instance(const char *path) {
+        _cleanup_free_ char *text = calloc(FILE_MAX + 1, 1), *message = NULL;
+        Instance *in = NULL;
+        gzFile f = gzopen(path, "rb");
+        int n = f && text ? gzread(f, text, FILE_MAX) : -1;
 
-        for (size_t i = 0; v && i < n; i++)
-                if (fscanf(f, "%ld", &v[i]) != 1) {
-                        free(v);
-                        return NULL;
-                }
+        if (f)
+                gzclose(f);
+        if (n < 0 || instance_read(format_by_suffix(path), path, text, (size_t) n, &in, &message) < 0)
+                fprintf(stderr, "%s: %s\n", path, message ?: "cannot be read");
+        return in;
+}
+
+static int random_model(uint32_t n, uint32_t per_cent, Qubo **ret) {
+        _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL;
+        int r = qubo_builder_new(n, &b);
+        Rng rng;
+
+        rng_seed(&rng, n, per_cent);
+        for (uint32_t i = 0; i < n && r >= 0; i++) {
+                r = qubo_add_linear(b, i, (int64_t) rng_below(&rng, 201) - 100);
+                for (uint32_t j = 0; j < i && r >= 0; j++)
+                        if (rng_below(&rng, 100) < per_cent)
+                                r = qubo_add_quadratic(b, i, j, 2 * ((int64_t) rng_below(&rng, 201) - 100));
+        }
+        return r < 0 ? r : qubo_build(b, ret);
+}
+
+typedef struct Model {
+        Instance *in; /* NULL: a random one */
+        Qubo *random;
+} Model;
+
+static const Qubo *qubo_of(const Model *m) {
+        return m->in ? m->in->q : m->random;
+}
+
+static bool model_load(const char *folder, const char *name, Model *ret) {
+        uint32_t n, per_cent;
+        char path[512];
+
+        *ret = (Model){};
+        if (sscanf(name, "random:%u:%u", &n, &per_cent) == 2)
+                return random_model(n, per_cent, &ret->random) >= 0;
+        snprintf(path, sizeof(path), "%s/%s", folder, name);
+        ret->in = read_instance(path);
+        return ret->in != NULL;
+}
+
+static void model_done(Model *m) {
+        instance_free(m->in);
+        qubo_free(m->random);
+}
+
+static int cmp_double(const void *a, const void *b) {
+        return CMP(*(const double *) a, *(const double *) b);
+}
+
+/* One seed: what the row asks for; infinite: not reached. */
+static double measure(const Row *row, const Model *m, unsigned seed, const char **ret_solver) {
+        bool timed = streq(row->what, "time");
+        SolveParams p = { .seed = seed, .budget_usec = (uint64_t) (row->limit * 1e6), .clock = now_usec };
+        uint64_t start = now_usec(NULL);
+        SolveResult r = {};
+        double usec, v = INFINITY;
+
+        p.has_target = timed && m->in;
+        p.target = p.has_target ? instance_target(m->in, row->value) : 0;
+        if (qubo_solve(qubo_of(m), solver_by_name(row->solver), &p, &r) < 0)
+                return INFINITY;
+        usec = (double) (now_usec(NULL) - start);
+        *ret_solver = r.solver;
+        if (timed)
+                v = r.energy <= p.target ? usec / 1e6 : INFINITY;
+        else if (streq(row->what, "flips"))
+                v = (double) r.flips / usec / 1e3;
+        else if (streq(row->what, "sweep"))
+                v = usec / (double) r.sweeps;
+        else if (streq(row->what, "gap"))
+                v = 100 * fabs((double) instance_value(m->in, r.energy) - row->value) / fabs(row->value);
+        solve_result_done(&r);
         return v;
 }
 
-static int qap_pairs(QuboBuilder *b, uint32_t n, const int64_t *a, const int64_t *d, int64_t penalty) {
-        int e = 0;
-
-        for (uint32_t i = 0; i < n; i++) {
-                e |= qubo_add_group(b, i * n, n);
-                for (uint32_t k = 0; k < n; k++)
-                        e |= qubo_add_linear(b, i * n + k, a[i * n + i] * d[k * n + k]);
-                for (uint32_t j = i + 1; j < n; j++)
-                        for (uint32_t k = 0; k < n; k++)
-                                for (uint32_t m = 0; m < n; m++)
-                                        e |= qubo_add_quadratic(b, i * n + k, j * n + m,
-                                                                k == m ? penalty
-                                                                       : a[i * n + j] * d[k * n + m] +
-                                                                                 a[j * n + i] * d[m * n + k]);
-        }
-        return e;
+static const char *unit_of(const Row *row) {
+        return streq(row->what, "time")    ? "s"
+               : streq(row->what, "flips") ? "/ns"
+               : streq(row->what, "sweep") ? "us"
+                                           : "%";
 }
 
-static int read_qap(FILE *f, Qubo **ret) {
-        _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL;
-        _cleanup_free_ int64_t *a = NULL, *d = NULL;
-        int64_t most_a = 0, most_d = 0;
-        uint32_t n;
-
-        if (fscanf(f, "%u", &n) != 1 || n == 0 || n > 256)
-                return -EINVAL;
-        a = read_numbers(f, (size_t) n * n);
-        d = read_numbers(f, (size_t) n * n);
-        if (!a || !d || qubo_builder_new(n * n, &b) < 0)
-                return -EINVAL;
-        for (uint32_t i = 0; i < n; i++) {
-                int64_t sum = 0;
-
-                for (uint32_t j = 0; j < n; j++) {
-                        sum += a[i * n + j] + a[j * n + i];
-                        most_d = MAX(most_d, d[i * n + j]);
-                }
-                most_a = MAX(most_a, sum);
-        }
-        if (qap_pairs(b, n, a, d, MIN(most_a * most_d + 1, INT32_MAX)) < 0)
-                return -EINVAL;
-        return qubo_build(b, ret);
+static void print_cell(double v, const Row *row) {
+        if (isinf(v))
+                printf("  %7s %-3s", "never", "");
+        else
+                printf("  %7.3g %-3s", v, unit_of(row));
 }
 
-typedef struct Tasks {
-        int64_t n, d, pairs, load_weight;
-        int64_t *load, *target, *cost, *distance, *pair;
-} Tasks;
+static void run_row(const char *folder, const Row *row) {
+        double v[SEEDS_MAX], median;
+        const char *solver = row->solver;
+        char name[96];
+        Model m;
 
-static int build_tasks(const Tasks *t, Qubo **ret) {
-        _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL;
-        int e = qubo_builder_new((uint32_t) (t->n * t->d), &b);
-
-        for (uint32_t k = 0; k < t->d; k++)
-                e |= qubo_add_offset(b, t->load_weight * t->target[k] * t->target[k]);
-        for (uint32_t i = 0; i < t->n; i++) {
-                e |= qubo_add_group(b, (uint32_t) (i * t->d), (uint32_t) t->d);
-                for (uint32_t k = 0; k < t->d; k++) {
-                        e |= qubo_add_linear(b, (uint32_t) (i * t->d + k),
-                                             t->cost[i * t->d + k] +
-                                                     t->load_weight * t->load[i] * (t->load[i] - 2 * t->target[k]));
-                        for (uint32_t j = i + 1; j < t->n; j++)
-                                e |= qubo_add_quadratic(b, (uint32_t) (i * t->d + k), (uint32_t) (j * t->d + k),
-                                                        2 * t->load_weight * t->load[i] * t->load[j]);
-                }
-        }
-        for (int64_t p = 0; p < t->pairs; p++)
-                for (int64_t k = 0; k < t->d; k++)
-                        for (int64_t m = 0; m < t->d; m++)
-                                e |= qubo_add_quadratic(b, (uint32_t) (t->pair[3 * p] * t->d + k),
-                                                        (uint32_t) (t->pair[3 * p + 1] * t->d + m),
-                                                        t->pair[3 * p + 2] * t->distance[k * t->d + m]);
-        return e < 0 ? -EINVAL : qubo_build(b, ret);
-}
-
-static int read_tasks(FILE *f, Qubo **ret) {
-        Tasks t = {};
-        int r = -EINVAL;
-
-        if (fscanf(f, "%ld %ld %ld %ld %*d %*d", &t.n, &t.d, &t.pairs, &t.load_weight) != 4 || t.n < 1 || t.d < 1 ||
-            t.n > 4096 || t.d > 4096 || t.pairs < 0 || t.pairs > 1 << 24)
-                return -EINVAL;
-        t.load = read_numbers(f, (size_t) t.n);
-        t.target = read_numbers(f, (size_t) t.d);
-        t.cost = read_numbers(f, (size_t) (t.n * t.d));
-        t.distance = read_numbers(f, (size_t) (t.d * t.d));
-        t.pair = read_numbers(f, (size_t) (3 * t.pairs));
-        if (t.load && t.target && t.cost && t.distance && t.pair)
-                r = build_tasks(&t, ret);
-        free(t.load);
-        free(t.target);
-        free(t.cost);
-        free(t.distance);
-        free(t.pair);
-        return r;
-}
-
-static int cmp_u64(const void *a, const void *b) {
-        return CMP(*(const uint64_t *) a, *(const uint64_t *) b);
-}
-
-typedef struct Score {
-        int64_t best, worst, bound;
-        unsigned hits, proved;
-        uint64_t usec[SEEDS_MAX];
-        double flips_per_ns;
-        const char *solver;
-} Score;
-
-static void solve_seeds(const Qubo *q, uint64_t budget_ms, int64_t target, Score *s) {
-        int64_t found[SEEDS_MAX];
-        uint64_t flips = 0, total = 0;
-
-        *s = (Score){ .best = INT64_MAX, .worst = INT64_MIN, .bound = INT64_MIN };
-        for (unsigned i = 0; i < options.seeds; i++) {
-                SolveParams p = { .seed = i + 1, .budget_usec = budget_ms * 1000, .clock = now_usec };
-                uint64_t start = now_usec(NULL);
-                SolveResult r = {};
-
-                if (qubo_solve(q, options.solver, &p, &r) < 0)
-                        continue;
-                s->usec[i] = now_usec(NULL) - start;
-                total += s->usec[i];
-                flips += r.flips;
-                found[i] = r.energy;
-                s->best = MIN(s->best, r.energy);
-                s->worst = MAX(s->worst, r.energy);
-                s->bound = MAX(s->bound, r.lower_bound);
-                s->proved += r.proved;
-                s->solver = r.solver;
-                solve_result_done(&r);
-        }
-        for (unsigned i = 0; i < options.seeds; i++)
-                s->hits += found[i] <= MIN(target, s->best);
-        if (target != INT64_MAX && s->best > target)
-                s->hits = 0;
-        qsort(s->usec, options.seeds, sizeof(*s->usec), cmp_u64);
-        s->flips_per_ns = total > 0 ? (double) flips / (double) total / 1000 : 0;
-}
-
-static void bench(const char *name, const Qubo *q) {
-        int64_t target = options.target;
-        Score s[BUDGETS_MAX];
-
-        if (!options.solver->fits(q)) {
-                printf("%-22s %6u  %s does not fit\n", name, q->n, options.solver->name);
+        if (!model_load(folder, row->instance, &m))
                 return;
+        for (unsigned i = 0; i < options.seeds; i++)
+                v[i] = measure(row, &m, i + 1, &solver);
+        qsort(v, options.seeds, sizeof(*v), cmp_double);
+        median = v[options.seeds / 2];
+        if (streq(row->what, "time") || streq(row->what, "gap"))
+                snprintf(name, sizeof(name), "%s %.0f", strrchr(row->instance, '/') + 1, row->value);
+        else
+                snprintf(name, sizeof(name), "%s", row->instance);
+        printf("%-30s %-11s", name, solver);
+        print_cell(median, row);
+        if (row->goal > 0)
+                print_cell(row->goal, row);
+        else
+                printf("  %11s", "");
+        if (row->peers > 0) {
+                print_cell(row->peers, row);
+                printf(" %s", row->peer);
         }
-        /* The largest budget first: what it reaches is the target of the smaller ones. */
-        for (unsigned k = options.n_budgets; k-- > 0;) {
-                solve_seeds(q, options.budget_ms[k], target, &s[k]);
-                target = MIN(target, s[k].best);
-        }
-        for (unsigned k = 0; k < options.n_budgets; k++) {
-                printf("%-22s %6u %5" PRIu64 " ms  best %-11" PRId64 " worst %-11" PRId64
-                       " hits %2u/%-2u  proved %2u  ",
-                       name, q->n, options.budget_ms[k], s[k].best, s[k].worst, s[k].best > target ? 0 : s[k].hits,
-                       options.seeds, s[k].proved);
-                if (s[k].bound != INT64_MIN)
-                        printf("bound %-11" PRId64, s[k].bound);
-                printf(" median %6.2f ms  %.3f flips/ns  %s\n", (double) s[k].usec[options.seeds / 2] / 1000,
-                       s[k].flips_per_ns, strempty(s[k].solver));
-        }
+        puts("");
+        fflush(stdout);
+        model_done(&m);
 }
 
-static const struct {
-        const char *name;
-        PlacementShape shape;
-} placements[] = {
-        { "8x8x8 tp4 pp2", { .ranks = 8, .devices = 8, .blocks = 8, .nodes = 4, .tp = 4, .pp = 2 } },
-        { "8x8x8 tp4 noise", { .ranks = 8, .devices = 8, .blocks = 8, .nodes = 4, .tp = 4, .pp = 2, .noise = 50 } },
-        { "8x8x8 random", { .ranks = 8, .devices = 8, .blocks = 8, .nodes = 4, .random_traffic = true, .noise = 9 } },
-        { "8x8x16 tp2 pp4", { .ranks = 8, .devices = 8, .blocks = 16, .nodes = 8, .tp = 2, .pp = 4 } },
-        { "6x8x8 tp2 pp3", { .ranks = 6, .devices = 8, .blocks = 8, .nodes = 4, .tp = 2, .pp = 3 } },
-        { "4x8x20 tp4", { .ranks = 4, .devices = 8, .blocks = 20, .nodes = 4, .tp = 4, .pp = 1, .noise = 20 } },
-        { "16x16x16 tp4 pp4", { .ranks = 16, .devices = 16, .blocks = 16, .nodes = 8, .tp = 4, .pp = 4 } },
-        { "16x16x16 random",
-          { .ranks = 16, .devices = 16, .blocks = 16, .nodes = 8, .random_traffic = true, .noise = 9 } },
-        { "16x16x32 tp8 noise",
-          { .ranks = 16, .devices = 16, .blocks = 32, .nodes = 8, .tp = 8, .pp = 2, .noise = 50 } },
-        { "32x32x0 random", { .ranks = 32, .devices = 32, .nodes = 8, .random_traffic = true } },
-        { "64x64x0 tp8 pp8", { .ranks = 64, .devices = 64, .blocks = 0, .nodes = 8, .tp = 8, .pp = 8, .noise = 20 } },
-        { "64x64x64 tp8 pp8", { .ranks = 64, .devices = 64, .blocks = 64, .nodes = 8, .tp = 8, .pp = 8, .noise = 20 } },
-};
+#ifdef __aarch64__
+#define ADD_ONE "add %0, %0, #1"
+#else
+#define ADD_ONE "add $1, %0"
+#endif
 
-static int bench_placements(void) {
-        for (size_t i = 0; i < ELEMENTSOF(placements); i++) {
-                _cleanup_(qubo_freep) Qubo *q = NULL;
-                Rng rng;
+/* Additions that wait for each other, one a cycle. */
+static double clock_ghz(void) {
+        const uint64_t n = 200000000;
+        uint64_t x = 0, start = now_usec(NULL);
 
-                if (!strstr(placements[i].name, options.only))
-                        continue;
-                rng_seed(&rng, 1, i);
-                if (model_placement(&rng, &placements[i].shape, &q) < 0)
-                        return EXIT_FAILURE;
-                bench(placements[i].name, q);
-        }
-        return EXIT_SUCCESS;
+        for (uint64_t i = 0; i < n; i++)
+                __asm__ volatile(ADD_ONE : "+r"(x));
+        return (double) n / (double) (now_usec(NULL) - start) / 1e3;
 }
 
-static int bench_file(const char *path) {
-        _cleanup_fclose_ FILE *f = fopen(path, "re");
-        _cleanup_(qubo_freep) Qubo *q = NULL;
-        const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
-        int r;
+static bool parse_row(char *line, Row *row) {
+        return sscanf(line, "%15s %63s %15s %lf %lf %lf %lf %31[^\n]", row->what, row->instance, row->solver,
+                      &row->value, &row->limit, &row->goal, &row->peers, row->peer) >= 7;
+}
+
+static int run_table(const char *goals, const char *folder) {
+        _cleanup_fclose_ FILE *f = fopen(goals, "re");
+        char line[512];
 
         if (!f) {
-                fprintf(stderr, "%s: %m\n", path);
+                fprintf(stderr, "%s: %m\n", goals);
                 return EXIT_FAILURE;
         }
-        r = dot && streq(dot, ".dat") ? read_qap(f, &q) : read_tasks(f, &q);
-        if (r < 0) {
-                fprintf(stderr, "%s: neither a QAPLIB .dat nor a task file: %s\n", path, strerror(-r));
-                return EXIT_FAILURE;
+        printf("%-30s %-11s  %-11s  %-11s  %s\n", "", "solver", "median", "goal", "best peer");
+        while (fgets(line, sizeof(line), f)) {
+                Row row = {};
+
+                if (line[0] == '#') {
+                        if (options.only[0] == 0)
+                                printf("%s", line + 1);
+                } else if (strstr(line, options.only) && parse_row(line, &row)) {
+                        if (solver_by_name(row.solver))
+                                run_row(folder, &row);
+                        else
+                                fprintf(stderr, "no solver %s\n", row.solver);
+                }
         }
-        bench(slash ? slash + 1 : path, q);
+        printf("The clock of this core: %.2f GHz. Medians of %u seeds, CPU time of one thread.\n", clock_ghz(),
+               options.seeds);
         return EXIT_SUCCESS;
 }
 
-static bool parse_option(const char *arg) {
-        char *end;
+static int count(const char *solver, const char *sweeps, const char *path) {
+        SolveParams p = { .seed = 1, .sweeps = strtoull(sweeps, NULL, 10) };
+        Instance *in = read_instance(path);
+        SolveResult r = {};
 
-        if (strncmp(arg, "--solver=", 9) == 0)
-                return (options.solver = solver_by_name(arg + 9)) != NULL;
-        if (strncmp(arg, "--only=", 7) == 0)
-                return (options.only = arg + 7) != NULL;
-        if (strncmp(arg, "--seeds=", 8) == 0) {
-                options.seeds = (unsigned) strtoul(arg + 8, &end, 10);
-                return options.seeds > 0 && options.seeds <= SEEDS_MAX && *end == 0;
-        }
-        if (strncmp(arg, "--target=", 9) == 0) {
-                options.target = strtoll(arg + 9, &end, 10);
-                return *end == 0;
-        }
-        if (strncmp(arg, "--ms=", 5) != 0)
-                return false;
-        options.n_budgets = 0;
-        for (arg += 5; options.n_budgets < BUDGETS_MAX; arg = end + 1) {
-                options.budget_ms[options.n_budgets++] = strtoull(arg, &end, 10);
-                if (*end != ',')
-                        return *end == 0;
-        }
-        return false;
+        if (!in || !solver_by_name(solver) || qubo_solve(in->q, solver_by_name(solver), &p, &r) < 0)
+                return EXIT_FAILURE;
+        printf("%" PRIu64 "\n", r.flips);
+        solve_result_done(&r);
+        instance_free(in);
+        return EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv) {
-        int failed = EXIT_SUCCESS, i = 1;
-
-        options.solver = solvers[0];
-        for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++)
-                if (!parse_option(argv[i])) {
-                        fprintf(stderr,
-                                "bench-solver: bad option %s; known are --solver=NAME --seeds=1..%d --ms=N,... "
-                                "(at most %d) --target=N --only=TEXT\n",
-                                argv[i], SEEDS_MAX, BUDGETS_MAX);
-                        return 2;
-                }
-        if (i == argc)
-                return bench_placements();
-        for (; i < argc; i++)
-                failed |= bench_file(argv[i]);
-        return failed;
+        if (argc == 5 && streq(argv[1], "--count"))
+                return count(argv[2], argv[3], argv[4]);
+        for (int i = 3; i < argc; i++)
+                if (strncmp(argv[i], "--only=", 7) == 0)
+                        options.only = argv[i] + 7;
+                else if (strncmp(argv[i], "--seeds=", 8) == 0)
+                        options.seeds = (unsigned) MAX(MIN(strtoul(argv[i] + 8, NULL, 10), (unsigned long) SEEDS_MAX), 1UL);
+                else
+                        argc = 0;
+        if (argc < 3) {
+                fprintf(stderr,
+                        "bench-solver GOALS INSTANCES [--only=TEXT] [--seeds=N], or --count SOLVER SWEEPS FILE\n");
+                return 2;
+        }
+        return run_table(argv[1], argv[2]);
 }

@@ -421,17 +421,39 @@ static int plug(World *w, unsigned cpu, bool on) {
         return write_file_at(-1, path, on ? "1" : "0") < 0 ? fail(w, "%s cannot be written", path) : 0;
 }
 
+/* The legacy hierarchy takes a CPU that goes offline out of cpusets for good, a moment later. */
+static int cpusets_lose(World *w, unsigned cpu) {
+        for (unsigned g = 0; g < GROUPS && w->groups[g]; g++) {
+                unsigned tries = 200;
+
+                w->group_cpus[g] &= ~(UINT64_C(1) << cpu);
+                while (set_read(w->groups[g], "cpuset.cpus") != w->group_cpus[g] && tries-- > 0)
+                        (void) usleep(10000);
+        }
+        return 0;
+}
+
+/* One that would lose its last is taken away by the kernel, with all that lives in it moved out. */
+static bool would_empty(const World *w, unsigned cpu) {
+        for (unsigned g = 0; g < GROUPS && w->groups[g]; g++)
+                if (!w->unified && w->group_cpus[g] == UINT64_C(1) << cpu)
+                        return true;
+        return false;
+}
+
 static int step_hotplug(World *w) {
         unsigned cpu = pick(w, 64);
+        int r;
         Set now = online();
 
         while (cpu == 0 || !(w->online0 >> cpu & 1))
                 cpu = pick(w, 64);
-        if (!w->hotplug || ((now >> cpu & 1) && __builtin_popcountll(now) <= 3))
+        if (!w->hotplug || ((now >> cpu & 1) && (__builtin_popcountll(now) <= 3 || would_empty(w, cpu))))
                 return 0;
         everybody(w, unsure);
         said(w, "CPU %u goes %s", cpu, now >> cpu & 1 ? "offline" : "online");
-        return plug(w, cpu, !(now >> cpu & 1));
+        r = plug(w, cpu, !(now >> cpu & 1));
+        return r >= 0 && !w->unified && (now >> cpu & 1) ? cpusets_lose(w, cpu) : r;
 }
 
 /* --- sequences ---------------------------------------------------------------------------------------------------- */
