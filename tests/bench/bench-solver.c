@@ -144,6 +144,17 @@ static void print_cell(double v, const Row *row) {
                 printf("  %7.3g %-3s", v, unit_of(row));
 }
 
+/* The file without folder and endings, and the value that is asked for. */
+static void row_name(const Row *row, char *ret, size_t size) {
+        const char *slash = strrchr(row->instance, '/'), *base = slash ? slash + 1 : row->instance;
+        int n = (int) strcspn(base, ".");
+
+        if (streq(row->what, "time") || streq(row->what, "gap"))
+                snprintf(ret, size, "%.*s %.0f", n, base, row->value);
+        else
+                snprintf(ret, size, "%.*s", n, base);
+}
+
 static void run_row(const char *folder, const Row *row) {
         double v[SEEDS_MAX], median;
         const char *solver = row->solver;
@@ -156,11 +167,8 @@ static void run_row(const char *folder, const Row *row) {
                 v[i] = measure(row, &m, i + 1, &solver);
         qsort(v, options.seeds, sizeof(*v), cmp_double);
         median = v[options.seeds / 2];
-        if (streq(row->what, "time") || streq(row->what, "gap"))
-                snprintf(name, sizeof(name), "%s %.0f", strrchr(row->instance, '/') + 1, row->value);
-        else
-                snprintf(name, sizeof(name), "%s", row->instance);
-        printf("%-30s %-11s", name, solver);
+        row_name(row, name, sizeof(name));
+        printf("%-23s %-11s", name, solver);
         print_cell(median, row);
         if (row->goal > 0)
                 print_cell(row->goal, row);
@@ -204,7 +212,7 @@ static int run_table(const char *goals, const char *folder) {
                 fprintf(stderr, "%s: %m\n", goals);
                 return EXIT_FAILURE;
         }
-        printf("%-30s %-11s  %-11s  %-11s  %s\n", "", "solver", "median", "goal", "best peer");
+        printf("%-23s %-11s  %-11s  %-11s  %s\n", "", "solver", "median", "goal", "best peer");
         while (fgets(line, sizeof(line), f)) {
                 Row row = {};
 
@@ -243,7 +251,8 @@ int main(int argc, char **argv) {
                 if (strncmp(argv[i], "--only=", 7) == 0)
                         options.only = argv[i] + 7;
                 else if (strncmp(argv[i], "--seeds=", 8) == 0)
-                        options.seeds = (unsigned) MAX(MIN(strtoul(argv[i] + 8, NULL, 10), (unsigned long) SEEDS_MAX), 1UL);
+                        options.seeds = (unsigned) MAX(MIN(strtoul(argv[i] + 8, NULL, 10), (unsigned long) SEEDS_MAX),
+                                                       1UL);
                 else
                         argc = 0;
         if (argc < 3) {
