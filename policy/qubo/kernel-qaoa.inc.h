@@ -128,61 +128,137 @@ static void qaoa_phase(float *amplitude, const float *energy, size_t chunks, flo
  */
 #define QAOA_PART 32U
 
-QAOA_INLINE void qaoa_mix_columns(QaoaChunk *a, size_t stride, size_t d, size_t columns, float re, float im) {
-        QaoaChunk sum[4] = {}, part[4], add[4];
-
-        for (size_t j = 0; j < d;) {
-                for (size_t k = 0; k < columns; k++)
-                        part[k] = a[j * stride + k];
-                for (j++; j < d && j % QAOA_PART != 0; j++)
-                        for (size_t k = 0; k < columns; k++) {
-                                part[k].re += a[j * stride + k].re;
-                                part[k].im += a[j * stride + k].im;
-                        }
-                for (size_t k = 0; k < columns; k++) {
-                        sum[k].re += part[k].re;
-                        sum[k].im += part[k].im;
-                }
-        }
-        for (size_t k = 0; k < columns; k++)
-                add[k] = (QaoaChunk){ .re = re * sum[k].re - im * sum[k].im, .im = re * sum[k].im + im * sum[k].re };
-        for (size_t j = 0; j < d; j++)
-                for (size_t k = 0; k < columns; k++) {
-                        a[j * stride + k].re += add[k].re;
-                        a[j * stride + k].im += add[k].im;
-                }
+QAOA_INLINE void qaoa_plus(QaoaChunk *sum, const QaoaChunk *a) {
+        sum->re += a->re;
+        sum->im += a->im;
 }
 
-static void qaoa_mix(float *amplitude, size_t stride, size_t d, size_t chunks, float re, float im) {
-        QaoaChunk *a = (QaoaChunk *) (void *) amplitude;
+QAOA_INLINE QaoaChunk qaoa_times(const QaoaChunk *a, float re, float im) {
+        return (QaoaChunk){ .re = re * a->re - im * a->im, .im = re * a->im + im * a->re };
+}
 
-        for (QaoaChunk *end = a + chunks; a < end; a += d * stride) {
+static void qaoa_mix_one(QaoaChunk *a, size_t stride, size_t d, float re, float im) {
+        QaoaChunk sum = {}, *end = a + d * stride;
+
+        for (QaoaChunk *at = a; at < end;) {
+                QaoaChunk part = *at, *stop = at + MIN((size_t) (end - at), QAOA_PART * stride);
+
+                for (at += stride; at < stop; at += stride)
+                        qaoa_plus(&part, at);
+                qaoa_plus(&sum, &part);
+        }
+        sum = qaoa_times(&sum, re, im);
+        for (; a < end; a += stride)
+                qaoa_plus(a, &sum);
+}
+
+/* The same of four columns, "step" from each other. */
+static void qaoa_mix_four(QaoaChunk *a, size_t stride, size_t d, size_t step, float re, float im) {
+        QaoaChunk s0 = {}, s1 = {}, s2 = {}, s3 = {}, *end = a + d * stride;
+
+        for (QaoaChunk *at = a; at < end;) {
+                QaoaChunk p0 = at[0], p1 = at[step], p2 = at[2 * step], p3 = at[3 * step];
+                QaoaChunk *stop = at + MIN((size_t) (end - at), QAOA_PART * stride);
+
+                for (at += stride; at < stop; at += stride) {
+                        qaoa_plus(&p0, at);
+                        qaoa_plus(&p1, at + step);
+                        qaoa_plus(&p2, at + 2 * step);
+                        qaoa_plus(&p3, at + 3 * step);
+                }
+                qaoa_plus(&s0, &p0);
+                qaoa_plus(&s1, &p1);
+                qaoa_plus(&s2, &p2);
+                qaoa_plus(&s3, &p3);
+        }
+        s0 = qaoa_times(&s0, re, im);
+        s1 = qaoa_times(&s1, re, im);
+        s2 = qaoa_times(&s2, re, im);
+        s3 = qaoa_times(&s3, re, im);
+        for (; a < end; a += stride) {
+                qaoa_plus(a, &s0);
+                qaoa_plus(a + step, &s1);
+                qaoa_plus(a + 2 * step, &s2);
+                qaoa_plus(a + 3 * step, &s3);
+        }
+}
+
+/* Columns beside each other; where there are too few of them, those of groups beside each other. */
+static void qaoa_mix(float *amplitude, size_t stride, size_t d, size_t chunks, float re, float im) {
+        QaoaChunk *a = (QaoaChunk *) (void *) amplitude, *end = a + chunks;
+        size_t group = d * stride;
+
+        for (; stride < 4 && (size_t) (end - a) >= 4 * group; a += 4 * group)
+                for (size_t i = 0; i < stride; i++)
+                        qaoa_mix_four(a + i, stride, d, group, re, im);
+        for (; a < end; a += group) {
                 size_t i = 0;
 
                 for (; i + 4 <= stride; i += 4)
-                        qaoa_mix_columns(a + i, stride, d, 4, re, im);
+                        qaoa_mix_four(a + i, stride, d, 1, re, im);
                 for (; i < stride; i++)
-                        qaoa_mix_columns(a + i, stride, d, 1, re, im);
+                        qaoa_mix_one(a + i, stride, d, re, im);
         }
+}
+
+#define QAOA_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
+#define QAOA_HIGH(a, b) __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
+#define QAOA_EVEN(a, b) __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13)
+#define QAOA_ODD(a, b) __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15)
+#define QAOA_FRONT(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
+#define QAOA_BACK(a, b) __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
+
+/* A square of vectors; strides in vectors. */
+QAOA_INLINE void qaoa_transpose(QaoaReal *to, size_t n, const QaoaReal *from, size_t m) {
+        QaoaReal a0 = QAOA_LOW(from[0], from[m]), a1 = QAOA_HIGH(from[0], from[m]);
+        QaoaReal a2 = QAOA_LOW(from[2 * m], from[3 * m]), a3 = QAOA_HIGH(from[2 * m], from[3 * m]);
+        QaoaReal a4 = QAOA_LOW(from[4 * m], from[5 * m]), a5 = QAOA_HIGH(from[4 * m], from[5 * m]);
+        QaoaReal a6 = QAOA_LOW(from[6 * m], from[7 * m]), a7 = QAOA_HIGH(from[6 * m], from[7 * m]);
+        QaoaReal b0 = QAOA_EVEN(a0, a2), b1 = QAOA_ODD(a0, a2), b2 = QAOA_EVEN(a1, a3), b3 = QAOA_ODD(a1, a3);
+        QaoaReal b4 = QAOA_EVEN(a4, a6), b5 = QAOA_ODD(a4, a6), b6 = QAOA_EVEN(a5, a7), b7 = QAOA_ODD(a5, a7);
+
+        to[0] = QAOA_FRONT(b0, b4);
+        to[n] = QAOA_FRONT(b1, b5);
+        to[2 * n] = QAOA_FRONT(b2, b6);
+        to[3 * n] = QAOA_FRONT(b3, b7);
+        to[4 * n] = QAOA_BACK(b0, b4);
+        to[5 * n] = QAOA_BACK(b1, b5);
+        to[6 * n] = QAOA_BACK(b2, b6);
+        to[7 * n] = QAOA_BACK(b3, b7);
 }
 
 /* Eight rows of chunks, one after the other, from amplitudes of a row in lanes to amplitudes of eight rows in lanes. */
 static void qaoa_turn(float *to, const float *from, size_t row) {
         for (size_t i = 0; i < row; i++)
-                for (size_t part = 0; part < 2 * QAOA_LANES; part += QAOA_LANES)
-                        for (size_t j = 0; j < QAOA_LANES; j++)
-                                for (size_t lane = 0; lane < QAOA_LANES; lane++)
-                                        to[(i * QAOA_LANES + j) * 2 * QAOA_LANES + part + lane] =
-                                                from[(lane * row + i) * 2 * QAOA_LANES + part + j];
+                for (size_t part = 0; part < 2; part++)
+                        qaoa_transpose((QaoaReal *) (void *) to + i * QAOA_LANES * 2 + part, 2,
+                                       (const QaoaReal *) (const void *) from + i * 2 + part, row * 2);
 }
 
 static void qaoa_turn_back(float *to, const float *from, size_t row) {
         for (size_t i = 0; i < row; i++)
-                for (size_t part = 0; part < 2 * QAOA_LANES; part += QAOA_LANES)
-                        for (size_t lane = 0; lane < QAOA_LANES; lane++)
-                                for (size_t j = 0; j < QAOA_LANES; j++)
-                                        to[(lane * row + i) * 2 * QAOA_LANES + part + j] =
-                                                from[(i * QAOA_LANES + j) * 2 * QAOA_LANES + part + lane];
+                for (size_t part = 0; part < 2; part++)
+                        qaoa_transpose((QaoaReal *) (void *) to + i * 2 + part, row * 2,
+                                       (const QaoaReal *) (const void *) from + i * QAOA_LANES * 2 + part, 2);
+}
+
+/* Rows of so many columns, stride chunks apart, into a tile of rows without gaps; and back. */
+static void qaoa_gather(float *tile, const float *amplitude, size_t rows, size_t stride, size_t columns) {
+        QaoaChunk *t = (QaoaChunk *) (void *) tile;
+        const QaoaChunk *a = (const QaoaChunk *) (const void *) amplitude;
+
+        for (size_t j = 0; j < rows; j++, a += stride)
+                for (size_t k = 0; k < columns; k++)
+                        *t++ = a[k];
+}
+
+static void qaoa_scatter(float *amplitude, const float *tile, size_t rows, size_t stride, size_t columns) {
+        QaoaChunk *a = (QaoaChunk *) (void *) amplitude;
+        const QaoaChunk *t = (const QaoaChunk *) (const void *) tile;
+
+        for (size_t j = 0; j < rows; j++, a += stride)
+                for (size_t k = 0; k < columns; k++)
+                        a[k] = *t++;
 }
 
 /* Adds the sums of |a|^2 and |a|^2 energy; at most a few thousand chunks, summed in single precision. */

@@ -12,6 +12,8 @@
 #define QAOA_LANES 8U /* of a chunk of amplitudes: so many real parts, then as many imaginary ones; 64 bytes, aligned */
 
 struct AnnealLanes;
+struct AnnealDense;
+struct SqaWalk;
 
 typedef struct Kernels {
         const char *name; /* plain (the compiler's baseline), avx2, avx512; neon is the baseline of aarch64 */
@@ -23,9 +25,19 @@ typedef struct Kernels {
         void (*qaoa_mix)(float *a, size_t stride, size_t d, size_t chunks, float re, float im);
         void (*qaoa_turn)(float *to, const float *from, size_t row);
         void (*qaoa_turn_back)(float *to, const float *from, size_t row);
+        void (*qaoa_gather)(float *tile, const float *a, size_t rows, size_t stride, size_t columns);
+        void (*qaoa_scatter)(float *a, const float *tile, size_t rows, size_t stride, size_t columns);
         void (*qaoa_moments)(const float *a, const float *energy, size_t chunks, double ret[static 2]);
         /* kernel-anneal.inc.h, by anneal_type() */
         uint32_t (*anneal_lanes[4])(struct AnnealLanes *a, uint32_t from, uint32_t to);
+        void (*anneal_energies[4])(const struct AnnealLanes *a, int64_t *ret);
+        void (*anneal_thresholds[4])(void *to, const float *logs, size_t n, float t);
+        uint32_t (*anneal_dense[4])(struct AnnealDense *a, uint32_t from, uint32_t to); /* by DenseType */
+        /* kernel-sqa.inc.h, for lanes of 16 and 32 bits: how many of the variables from..to - 1 changed */
+        uint32_t (*sqa_sweep16)(struct SqaWalk *w, uint32_t from, uint32_t to);
+        uint32_t (*sqa_sweep32)(struct SqaWalk *w, uint32_t from, uint32_t to);
+        uint32_t (*sqa_lines16)(struct SqaWalk *w, uint32_t from, uint32_t to);
+        uint32_t (*sqa_lines32)(struct SqaWalk *w, uint32_t from, uint32_t to);
 } Kernels;
 
 extern const Kernels *const kernels_all[]; /* those that this program was built with, best first, NULL-terminated */

@@ -3,6 +3,7 @@
 #include "policy/qubo/kernels.h"
 #include "policy/qubo/kernel-anneal.inc.h"
 #include "policy/qubo/kernel-qaoa.inc.h"
+#include "policy/qubo/kernel-sqa.inc.h"
 
 static bool supported(void);
 
@@ -17,6 +18,15 @@ const Kernels KERNELS = {
         .qaoa_mix = qaoa_mix,
         .qaoa_turn = qaoa_turn,
         .qaoa_turn_back = qaoa_turn_back,
+        .qaoa_gather = qaoa_gather,
+        .qaoa_scatter = qaoa_scatter,
         .qaoa_moments = qaoa_moments,
         .anneal_lanes = { anneal_lanes8, anneal_lanes16, anneal_lanes32, anneal_lanes64 },
+        .anneal_energies = { anneal_energies8, anneal_energies16, anneal_energies32, anneal_energies64 },
+        .anneal_thresholds = { anneal_thresholds8, anneal_thresholds16, anneal_thresholds32, anneal_thresholds64 },
+        .anneal_dense = { anneal_dense1616, anneal_dense3216, anneal_dense3232, anneal_dense6432 },
+        .sqa_sweep16 = sqa_sweep16,
+        .sqa_sweep32 = sqa_sweep32,
+        .sqa_lines16 = sqa_lines16,
+        .sqa_lines32 = sqa_lines32,
 };

@@ -49,7 +49,8 @@ struct QaoaState {
         float *amplitude, *tile;
         size_t chunks;
         bool turned; /* the inner dimensions' mixers work on rows that are turned */
-        Pass first;  /* its rows are a block; turned: one */
+        Pass inner;  /* of the inner dimensions, turned */
+        Pass first;  /* its rows are a block */
         Pass passes[QAOA_DIMS_MAX];
         unsigned n_passes;
         double factor;      /* what all amplitudes are still to be multiplied by */
@@ -136,17 +137,15 @@ static void pass_add(Pass *p, const QaoaDim *d, size_t stride) {
 
 static void plan_first(QaoaState *s, unsigned *at) {
         const QaoaShape *h = &s->shape;
-        Pass *p = &s->first;
+        size_t row = h->padded_row / QAOA_LANES;
 
         s->turned = h->n_inner > 0 && !h->dims[h->n_inner - 1].qubit;
-        *p = (Pass){ .rows = 1, .columns = h->padded_row / QAOA_LANES };
+        s->inner.rows = s->first.rows = 1;
         for (*at = 0; *at < h->n_inner; ++*at)
                 if (s->turned)
-                        pass_add(p, &h->dims[*at], h->dims[*at].stride);
-        if (s->turned)
-                p->rows = 1;
-        for (; !s->turned && *at < h->n_dims && p->rows * h->dims[*at].size <= BLOCK_CHUNKS; ++*at)
-                pass_add(p, &h->dims[*at], h->dims[*at].stride / QAOA_LANES);
+                        pass_add(&s->inner, &h->dims[*at], h->dims[*at].stride);
+        for (; *at < h->n_dims && s->first.rows * h->dims[*at].size * row <= BLOCK_CHUNKS; ++*at)
+                pass_add(&s->first, &h->dims[*at], h->dims[*at].stride / QAOA_LANES);
 }
 
 static void plan(QaoaState *s) {
@@ -238,6 +237,7 @@ typedef struct Layer {
         bool has_phase, fresh;
         float turns, factor, tangent;
         double beta;
+        float re, im; /* exp(2 i beta) - 1 */
 } Layer;
 
 static void apply(const QaoaState *s, const Pass *p, float *tile, size_t columns, size_t chunks, const Layer *l) {
@@ -247,9 +247,8 @@ static void apply(const QaoaState *s, const Pass *p, float *tile, size_t columns
                 if (op->qubits > 0)
                         s->k->qaoa_rx(tile, op->stride * columns, op->qubits, chunks, l->tangent);
                 else
-                        s->k->qaoa_mix(tile, op->stride * columns, op->size, chunks,
-                                       (float) ((cos(2 * l->beta) - 1) / op->size),
-                                       (float) (sin(2 * l->beta) / op->size));
+                        s->k->qaoa_mix(tile, op->stride * columns, op->size, chunks, l->re / (float) op->size,
+                                       l->im / (float) op->size);
         }
 }
 
@@ -266,8 +265,9 @@ static void clear_padding(const QaoaState *s, float *a, size_t rows) {
                 }
 }
 
+/* The inner dimensions of eight rows, or of fewer. */
 static void mix_turned(const QaoaState *s, float *a, size_t rows, const Layer *l) {
-        size_t row = s->first.columns, floats = row * QAOA_LANES * CHUNK;
+        size_t row = s->shape.padded_row / QAOA_LANES, floats = row * QAOA_LANES * CHUNK;
         float *turned = s->tile, *copy = s->tile + floats, *from = rows < QAOA_LANES ? copy : a;
 
         if (from == copy) {
@@ -275,42 +275,35 @@ static void mix_turned(const QaoaState *s, float *a, size_t rows, const Layer *l
                 memcpy(copy, a, rows * row * CHUNK * sizeof(*a));
         }
         s->k->qaoa_turn(turned, from, row);
-        apply(s, &s->first, turned, 1, s->shape.row, l);
+        apply(s, &s->inner, turned, 1, s->shape.row, l);
         s->k->qaoa_turn_back(from, turned, row);
         if (from == copy)
                 memcpy(a, copy, rows * row * CHUNK * sizeof(*a));
 }
 
 static bool run_first(QaoaState *s, const Layer *l) {
-        const Pass *p = &s->first;
-        size_t unit = s->turned ? QAOA_LANES * p->columns : p->rows;
+        size_t row = s->shape.padded_row / QAOA_LANES, block = s->first.rows * row;
 
-        for (size_t i = 0; i < s->chunks; i += unit) {
-                size_t n = MIN(unit, s->chunks - i);
+        /* Blocks of few rows are taken together, so that turned lanes are full. */
+        if (s->turned && s->first.rows < 2 * QAOA_LANES)
+                block *= QAOA_LANES;
+        for (size_t i = 0; i < s->chunks; i += block) {
+                size_t n = MIN(block, s->chunks - i), rows = n / row;
                 float *a = s->amplitude + i * CHUNK;
 
                 if (l->has_phase)
                         s->k->qaoa_phase(a, s->energies.above + i * QAOA_LANES, n, l->turns, l->factor, l->fresh);
                 if (l->fresh)
-                        clear_padding(s, a, n * QAOA_LANES / s->shape.padded_row);
-                if (s->turned)
-                        mix_turned(s, a, n / p->columns, l);
-                else {
-                        s->k->qaoa_rx_low(a, MIN(s->shape.n_inner, 3U), n, l->tangent);
-                        apply(s, p, a, 1, n, l);
-                }
+                        clear_padding(s, a, rows);
+                for (size_t k = 0; s->turned && k < rows; k += QAOA_LANES)
+                        mix_turned(s, a + k * row * CHUNK, MIN(rows - k, QAOA_LANES), l);
+                if (!s->turned)
+                        s->k->qaoa_rx_low(a, s->shape.n_inner, n, l->tangent);
+                apply(s, &s->first, a, 1, n, l);
                 if (limit_work(s->limit, 3 * n))
                         return false;
         }
         return true;
-}
-
-static void move_tile(const Pass *p, float *a, float *tile, size_t columns, bool back) {
-        for (size_t r = 0; r < p->rows; r++) {
-                float *there = a + r * p->stride * CHUNK, *here = tile + r * columns * CHUNK;
-
-                memcpy(back ? there : here, back ? here : there, columns * CHUNK * sizeof(*a));
-        }
 }
 
 static bool run_pass(QaoaState *s, const Pass *p, const Layer *l) {
@@ -319,9 +312,9 @@ static bool run_pass(QaoaState *s, const Pass *p, const Layer *l) {
                         size_t columns = MIN(p->columns, p->stride - k);
                         float *a = s->amplitude + (i + k) * CHUNK;
 
-                        move_tile(p, a, s->tile, columns, false);
+                        s->k->qaoa_gather(s->tile, a, p->rows, p->stride, columns);
                         apply(s, p, s->tile, columns, p->rows * columns, l);
-                        move_tile(p, a, s->tile, columns, true);
+                        s->k->qaoa_scatter(a, s->tile, p->rows, p->stride, columns);
                         if (limit_work(s->limit, 3 * p->rows * columns))
                                 return false;
                 }
@@ -344,6 +337,8 @@ static bool run_layer(QaoaState *s, Layer l) {
         if (far)
                 l.beta /= 2;
         l.tangent = (float) tan(l.beta);
+        l.re = (float) (cos(2 * l.beta) - 1);
+        l.im = (float) sin(2 * l.beta);
         for (unsigned k = 0; k < 1U + far; k++) {
                 if (!run_first(s, &l))
                         return false;
