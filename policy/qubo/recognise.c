@@ -247,7 +247,8 @@ static bool is_strong(const Finder *f, int32_t w, const uint32_t *members, uint3
 
 /* The members of each line that all of them claim, largest value first. */
 static int list_lines(Finder *f, Lines *ret) {
-        qsort(f->claims, f->n_claims, sizeof(*f->claims), claim_cmp);
+        if (f->n_claims > 0)
+                qsort(f->claims, f->n_claims, sizeof(*f->claims), claim_cmp);
         ret->lines = calloc(f->n_claims + 1, sizeof(*ret->lines));
         ret->members = calloc(f->n_claims + 1, sizeof(*ret->members));
         if (!ret->lines || !ret->members)
