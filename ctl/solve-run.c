@@ -68,7 +68,11 @@ static int any_point(const Model *m, SolveResult *ret) {
         return 0;
 }
 
-void run_solver(const Model *m, const Options *o, const Solver *solver, const atomic_bool *stop, Run *r) {
+void run_prepare(Run *r, const Model *m, const Solver *solver) {
+        *r = (Run){ .model = m, .solver = solver, .best = INT64_MAX };
+}
+
+static SolveParams params_of(Run *r, const Options *o, const atomic_bool *stop) {
         SolveParams p = { .seed = o->has_seed ? o->seed : 1,
                           .sweeps = o->has_sweeps ? o->sweeps : 0,
                           .budget_usec = o->has_time     ? o->time
@@ -77,19 +81,28 @@ void run_solver(const Model *m, const Options *o, const Solver *solver, const at
                           .stop = stop,
                           .threads = o->has_threads ? (unsigned) o->threads : 1,
                           .improved = improved,
-                          .userdata = r };
+                          .userdata = r,
+                          .has_target = o->has_target,
+                          .target = r->target };
 
-        *r = (Run){ .model = m, .solver = solver, .has_target = o->has_target, .best = INT64_MAX };
+        p.clock = p.budget_usec > 0 ? run_clock : NULL;
+        return p;
+}
+
+void run_solver(Run *r, const Options *o, const atomic_bool *stop) {
+        const Model *m = r->model;
+        SolveParams p;
+
+        r->has_target = o->has_target;
+        r->target = o->has_target ? instance_target(m->in, o->target) : 0;
+        p = params_of(r, o, stop);
         r->trace = calloc(TRACE_MAX + 1, sizeof(*r->trace));
         if (!r->trace) {
                 r->error = -ENOMEM;
                 return;
         }
-        p.clock = p.budget_usec > 0 ? run_clock : NULL;
-        p.has_target = o->has_target;
-        p.target = r->target = o->has_target ? instance_target(m->in, o->target) : 0;
         r->begin = clock_monotonic_usec();
-        r->error = solve(m, solver, &p, &r->result);
+        r->error = solve(m, r->solver, &p, &r->result);
         if (r->error == -ECANCELED)
                 r->error = any_point(m, &r->result);
         if (r->error >= 0)
@@ -140,7 +153,7 @@ int run_failed(const Run *r) {
 }
 
 void run_status(void *userdata, char *buf, size_t size) {
-        const Run *r = *(Run *const *) userdata;
+        const Run *r = __atomic_load_n((Run *const *) userdata, __ATOMIC_ACQUIRE);
         _cleanup_free_ char *value = NULL;
         int64_t best = r ? atomic_load(&r->best) : INT64_MAX;
 

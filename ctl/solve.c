@@ -142,10 +142,12 @@ static int solve_once(const Model *m, const Options *o) {
                                       .status = run_status,
                                       .userdata = &running };
         const atomic_bool *stop;
-        Patience *patience = patience_begin(&words, &stop);
+        Patience *patience;
         int r;
 
-        run_solver(m, o, solver_by_name(o->solver ?: "auto"), stop, &run);
+        run_prepare(&run, m, solver_by_name(o->solver ?: "auto"));
+        patience = patience_begin(&words, &stop);
+        run_solver(&run, o, stop);
         patience_end(patience);
         if (run.error < 0)
                 return run_failed(&run);

@@ -47,7 +47,9 @@ typedef struct Run {
 } Run;
 
 bool run_fits(const Model *m, const Solver *solver);
-void run_solver(const Model *m, const Options *o, const Solver *solver, const atomic_bool *stop, Run *r);
+/* First run_prepare(), then run_solver(): in between, run_status() may look at it from its thread. */
+void run_prepare(Run *r, const Model *m, const Solver *solver);
+void run_solver(Run *r, const Options *o, const atomic_bool *stop);
 void run_done(Run *r);
 int run_failed(const Run *r);                            /* logs why there is no result; EXIT_ code */
 const char *run_error(const Run *r);                     /* the same in a few words */

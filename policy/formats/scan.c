@@ -179,7 +179,7 @@ static int parse_by_libc(const char *s, size_t n, double *ret) {
 int number_parse(const char *s, size_t n, Number *ret) {
         const char *p = s + (n > 0 && *s == '+'), *end = s + n, *first = p;
         Number v = { .exact = true };
-        bool negative = p < end && *p == '-', point = false, any = false;
+        bool negative = p == s && p < end && *p == '-', point = false, any = false;
         int64_t mantissa = 0;
         int digits = 0, exponent = 0, r;
 

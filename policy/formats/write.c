@@ -65,9 +65,11 @@ int qubo_write(const Instance *in, Written *ret, char **ret_message) {
         return finish(s.f, ret);
 }
 
-static void print_comments(const Instance *in, FILE *f, const char *mark) {
+/* "key=value" means something in coo. */
+static void print_comments(const Instance *in, FILE *f, const char *mark, bool keys) {
         for (char **c = in->comments; c && *c; c++)
-                fprintf(f, "%s %s\n", mark, *c);
+                if (keys || !strchr(*c, '='))
+                        fprintf(f, "%s %s\n", mark, *c);
 }
 
 int qbsolv_write(const Instance *in, Written *ret, char **ret_message) {
@@ -80,7 +82,7 @@ int qbsolv_write(const Instance *in, Written *ret, char **ret_message) {
         s.f = open_memstream(&ret->text, &ret->size);
         if (!s.f)
                 return -ENOMEM;
-        print_comments(in, s.f, "c");
+        print_comments(in, s.f, "c", true);
         fprintf(s.f, "p qubo 0 %" PRIu32 " %zu %zu\n", in->q->n, plain_count(p, PART_LINEAR),
                 plain_count(p, PART_PAIRS));
         plain_each(p, PART_LINEAR, print_term, &s);
@@ -106,7 +108,7 @@ int coo_write(const Instance *in, Written *ret, char **ret_message) {
                 plain_print(p, s.f, p->offset);
                 fputc('\n', s.f);
         }
-        print_comments(in, s.f, "#");
+        print_comments(in, s.f, "#", false);
         plain_each(p, PART_ALL, print_term, &s);
         ret->factor = (double) sense(in);
         return finish(s.f, ret);
