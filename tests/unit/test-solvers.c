@@ -43,55 +43,65 @@ static void check_result(const Qubo *q, const SolveResult *r, int64_t least) {
                 assert_true(r->energy == least && r->lower_bound == least);
 }
 
-static unsigned solve_all(const Solver *solver, unsigned *ret_models) {
-        unsigned found = 0;
+/* How many of the small models a solver finds the optimum of, at least, in per cent. */
+typedef struct Grade {
+        const char *name;
+        uint64_t sweeps;
+        unsigned percent;
+} Grade;
 
-        *ret_models = 0;
-        for (size_t k = 0; k < ELEMENTSOF(shapes); k++)
-                for (unsigned m = 0; m < MODELS_PER_SHAPE; m++) {
-                        _cleanup_(qubo_freep) Qubo *q = NULL;
-                        SolveParams p = { .seed = m, .sweeps = streq(solver->name, "exact") ? 0 : 200 };
-                        SolveResult r = {};
-                        int64_t least;
-                        Rng rng;
+static const Grade grades[] = {
+        { "auto", 200, 100 }, { "exact", 0, 100 }, { "greedy", 1, 50 }, { "sa", 200, 99 }, { NULL, 100, 90 },
+};
 
-                        rng_seed(&rng, k, m);
-                        assert_int_equal(model_random(&rng, &shapes[k], &q), 0);
-                        least = model_brute_force(q);
-                        assert_true(solver->fits(q));
-                        assert_int_equal(qubo_solve(q, solver, &p, &r), 0);
-                        check_result(q, &r, least);
-                        found += r.energy == least;
-                        ++*ret_models;
-                        solve_result_done(&r);
-                }
-        return found;
+static const Grade *grade_of(const char *name) {
+        const Grade *g = grades;
+
+        while (g->name && !streq(g->name, name))
+                g++;
+        return g;
 }
 
-static void test_exact_is_exact(void **state) {
-        unsigned models, found = solve_all(solver_by_name("exact"), &models);
-
-        assert_int_equal(found, models);
+/* Penalties for a solver that knows no groups may be too large; then that is said. */
+static bool may_overflow(const Solver *solver, const Qubo *q, const RandomShape *s) {
+        return q->n_groups > 0 && !(solver->knows & MODEL_GROUPS) && (s->range < -100 || s->range > 100000000);
 }
 
-static void test_auto_is_exact_when_small(void **state) {
-        unsigned models, found = solve_all(solver_by_name("auto"), &models);
+static void solve_small(const Solver *solver, const RandomShape *s, unsigned k, unsigned m, unsigned *models,
+                        unsigned *found) {
+        _cleanup_(qubo_freep) Qubo *q = NULL;
+        SolveParams p = { .seed = m, .sweeps = grade_of(solver->name)->sweeps };
+        SolveResult r = {};
+        int64_t least;
+        Rng rng;
+        int e;
 
-        assert_int_equal(found, models);
+        rng_seed(&rng, k, m);
+        assert_int_equal(model_random(&rng, s, &q), 0);
+        if (!solver->fits(q))
+                return;
+        least = model_brute_force(q);
+        e = qubo_solve(q, solver, &p, &r);
+        if (e == -EOVERFLOW && may_overflow(solver, q, s))
+                return;
+        assert_int_equal(e, 0);
+        check_result(q, &r, least);
+        *found += r.energy == least;
+        ++*models;
+        solve_result_done(&r);
 }
 
-static void test_sa_finds_nearly_all(void **state) {
-        unsigned models, found = solve_all(solver_by_name("sa"), &models);
+static void test_small_models(void **state) {
+        for (size_t i = 0; solvers[i]; i++) {
+                const Grade *g = grade_of(solvers[i]->name);
+                unsigned models = 0, found = 0;
 
-        print_message("sa found the optimum of %u of %u models\n", found, models);
-        assert_true(found * 100 >= models * 99);
-}
-
-static void test_greedy_is_sound(void **state) {
-        unsigned models, found = solve_all(solver_by_name("greedy"), &models);
-
-        print_message("greedy found the optimum of %u of %u models\n", found, models);
-        assert_true(found * 2 >= models);
+                for (unsigned k = 0; k < ELEMENTSOF(shapes); k++)
+                        for (unsigned m = 0; m < (g->name ? MODELS_PER_SHAPE : MODELS_PER_SHAPE / 4); m++)
+                                solve_small(solvers[i], &shapes[k], k, m, &models, &found);
+                print_message("%s found the optimum of %u of %u models\n", solvers[i]->name, found, models);
+                assert_true(found * 100 >= models * g->percent);
+        }
 }
 
 /* Placement-like models, small enough for brute force: hard conflicts, exchanges, joint moves, the strong bound. */
@@ -382,10 +392,7 @@ static void test_tables_are_solved(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_exact_is_exact),
-                cmocka_unit_test(test_auto_is_exact_when_small),
-                cmocka_unit_test(test_sa_finds_nearly_all),
-                cmocka_unit_test(test_greedy_is_sound),
+                cmocka_unit_test(test_small_models),
                 cmocka_unit_test(test_exact_placements),
                 cmocka_unit_test(test_auto_placements),
                 cmocka_unit_test(test_sa_placements),
