@@ -12,6 +12,7 @@
 #define QAOA_LANES 8U /* of a chunk of amplitudes: so many real parts, then as many imaginary ones; 64 bytes, aligned */
 
 struct AnnealLanes;
+struct SqaWalk;
 struct AnnealDense;
 struct SqaWalk;
 
