@@ -259,6 +259,93 @@ static void test_tables_penalty_form(void **state) {
         }
 }
 
+/* Of permutations: products with flows of any sign written out as rows, energies of any bits, the bound. */
+static void test_permutations(void **state) {
+        unsigned tight = 0;
+        Rng rng;
+
+        for (unsigned m = 0; m < 400; m++) {
+                _cleanup_(qubo_freep) Qubo *q = NULL, *rows = NULL;
+                uint32_t n = m % 6;
+                uint8_t x[25] = {};
+                int64_t least;
+
+                rng_seed(&rng, 37, m);
+                assert_int_equal(model_permutation(&rng, n, 30, m % 3, &q), 0);
+                assert_int_equal(qubo_expand(q, &rows), 0);
+                assert_true(rows->permutation && !rows->flow);
+                assert_true(rows->row[n * n] <= qubo_couplings(q));
+                for (uint32_t v = 0; v < n * n; v++)
+                        for (size_t k = rows->row[v]; k + 1 < rows->row[v + 1]; k++)
+                                assert_true(rows->col[k] < rows->col[k + 1] && rows->val[k] != 0);
+                model_first_point(q, x);
+                do {
+                        int64_t e = q->offset;
+
+                        for (uint32_t u = 0; u < q->n; u++) {
+                                e += x[u] ? q->linear[u] : 0;
+                                for (size_t k = q->row[u]; x[u] && k < q->row[u + 1]; k++)
+                                        e += q->col[k] < u && x[q->col[k]] ? q->val[k] : 0;
+                                for (uint32_t v = 0; q->flow && x[u] && v < q->n; v++)
+                                        if (x[v] && u / n != v / n)
+                                                e += (int64_t) q->flow[u / n * n + v / n] *
+                                                     q->distance[u % n * n + v % n];
+                        }
+                        assert_int_equal(qubo_energy(q, x), e);
+                        if (qubo_feasible(q, x))
+                                assert_int_equal(qubo_energy(rows, x), e);
+                } while (model_next_point(q, x));
+                least = model_brute_force(q);
+                assert_true(qubo_lower_bound(q) <= least && qubo_lower_bound(rows) <= least);
+                tight += qubo_lower_bound(q) == least;
+        }
+        assert_true(tight >= 400 / 6); /* at least where there is nothing to choose */
+}
+
+static void test_permutation_penalty_form(void **state) {
+        Rng rng;
+
+        for (unsigned m = 0; m < 60; m++) {
+                _cleanup_(qubo_freep) Qubo *q = NULL, *free_form = NULL;
+                int64_t penalty = 0, least;
+                uint8_t x[9] = {};
+
+                rng_seed(&rng, 41, m);
+                assert_int_equal(model_permutation(&rng, m % 4, 30, m % 2, &q), 0);
+                assert_int_equal(qubo_to_penalty(q, m % 3 ? 0 : 77, &free_form, &penalty), 0);
+                assert_true(!free_form->permutation && free_form->n_groups == 0);
+                assert_true(m % 3 || m % 4 == 0 || penalty == 77);
+                least = model_brute_force(q);
+                do {
+                        if (qubo_feasible(q, x))
+                                assert_int_equal(qubo_energy(free_form, x), qubo_energy(q, x));
+                        else if (m % 3)
+                                assert_true(qubo_energy(free_form, x) > least);
+                } while (model_next_point(free_form, x));
+        }
+}
+
+/* No couplings: an assignment problem, whose bound is its optimum. */
+static void test_assignment_bound_is_tight(void **state) {
+        Rng rng;
+
+        for (unsigned m = 0; m < 200; m++) {
+                _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL;
+                _cleanup_(qubo_freep) Qubo *q = NULL;
+                uint32_t n = 1 + m % 5;
+
+                rng_seed(&rng, 43, m);
+                assert_int_equal(qubo_builder_new(n * n, &b), 0);
+                for (uint32_t g = 0; g < n; g++)
+                        assert_int_equal(qubo_add_group(b, g * n, n), 0);
+                for (uint32_t v = 0; v < n * n; v++)
+                        assert_int_equal(qubo_add_linear(b, v, (int64_t) rng_below(&rng, 200) - 100), 0);
+                assert_int_equal(qubo_set_permutation(b, NULL, NULL), 0);
+                assert_int_equal(qubo_build(b, &q), 0);
+                assert_int_equal(qubo_lower_bound(q), model_brute_force(q));
+        }
+}
+
 static int32_t *cells(int32_t a, int32_t b, int32_t c, int32_t d) {
         int32_t *w = calloc(4, sizeof(*w));
 
@@ -311,6 +398,9 @@ int main(void) {
                 cmocka_unit_test(test_lower_bound_is_below_all),
                 cmocka_unit_test(test_tables_are_rows_written_once),
                 cmocka_unit_test(test_tables_penalty_form),
+                cmocka_unit_test(test_permutations),
+                cmocka_unit_test(test_permutation_penalty_form),
+                cmocka_unit_test(test_assignment_bound_is_tight),
                 cmocka_unit_test(test_tables_refused),
                 cmocka_unit_test(test_lower_bound_is_tight_without_couplings),
         };
