@@ -125,9 +125,15 @@ EXTRA_PROGRAMS += tests/bench/bench-solver
 tests_bench_bench_solver_SOURCES = tests/bench/bench-solver.c
 tests_bench_bench_solver_LDADD = libpolicy.la libcommon.la $(ZLIB_LIBS)
 EXTRA_DIST += tests/bench/solver-goals
+EXTRA_PROGRAMS += tests/bench/bench-tabu
+tests_bench_bench_tabu_SOURCES = tests/bench/bench-tabu.c
+tests_bench_bench_tabu_LDADD = libpolicy.la libcommon.la $(ZLIB_LIBS) -lm
 EXTRA_PROGRAMS += tests/bench/bench-qaoa
 tests_bench_bench_qaoa_SOURCES = tests/bench/bench-qaoa.c tests/unit/qubo-models.h
 tests_bench_bench_qaoa_LDADD = libpolicy.la libcommon.la -lm
+EXTRA_PROGRAMS += tests/bench/bench-anneal
+tests_bench_bench_anneal_SOURCES = tests/bench/bench-anneal.c
+tests_bench_bench_anneal_LDADD = libpolicy.la libcommon.la
 bench-solver: tests/bench/bench-solver$(EXEEXT)
 	tests/bench/bench-solver$(EXEEXT) $(srcdir)/tests/bench/solver-goals $(srcdir)/tests/data/instances $(BENCH)
 .PHONY: bench-solver

@@ -27,31 +27,95 @@ ANNEAL_INLINE bool anneal_any(AnnealWords v) {
 #define ANNEAL_(name) name##8
 #define ANNEAL_INT int8_t
 #define ANNEAL_WEIGHT int16_t
+#define ANNEAL_WIDE int16_t
+#define ANNEAL_MOST 126.0F
 #include "policy/qubo/kernel-anneal-lanes.inc.h"
 #undef ANNEAL_
 #undef ANNEAL_INT
 #undef ANNEAL_WEIGHT
+#undef ANNEAL_WIDE
+#undef ANNEAL_MOST
 
 #define ANNEAL_(name) name##16
 #define ANNEAL_INT int16_t
 #define ANNEAL_WEIGHT int16_t
+#define ANNEAL_WIDE int32_t
+#define ANNEAL_MOST 32766.0F
 #include "policy/qubo/kernel-anneal-lanes.inc.h"
 #undef ANNEAL_
 #undef ANNEAL_INT
 #undef ANNEAL_WEIGHT
+#undef ANNEAL_WIDE
+#undef ANNEAL_MOST
 
 #define ANNEAL_(name) name##32
 #define ANNEAL_INT int32_t
 #define ANNEAL_WEIGHT int32_t
+#define ANNEAL_WIDE int64_t
+#define ANNEAL_MOST 0x1.fffffep30F
 #include "policy/qubo/kernel-anneal-lanes.inc.h"
 #undef ANNEAL_
 #undef ANNEAL_INT
 #undef ANNEAL_WEIGHT
+#undef ANNEAL_WIDE
+#undef ANNEAL_MOST
 
 #define ANNEAL_(name) name##64
 #define ANNEAL_INT int64_t
 #define ANNEAL_WEIGHT int32_t
+#define ANNEAL_WIDE int64_t
+#define ANNEAL_MOST 0x1.fffffep62F
 #include "policy/qubo/kernel-anneal-lanes.inc.h"
+#undef ANNEAL_
+#undef ANNEAL_INT
+#undef ANNEAL_WEIGHT
+#undef ANNEAL_WIDE
+#undef ANNEAL_MOST
+
+/* Bit k * sizeof(lane) of lane k, where the mask is set. */
+ANNEAL_INLINE uint32_t anneal_bits(AnnealWords v, size_t size) {
+        const uint64_t some = size == 1 ? 0xff : size == 2 ? 0x55 : size == 4 ? 0x11 : 0x01;
+        uint32_t all = (uint32_t) (some * 0x01010101);
+#ifdef __AVX2__
+        return (uint32_t) _mm256_movemask_epi8((__m256i) v) & all;
+#else
+        uint32_t bits = 0;
+
+        for (unsigned i = 0; i < 4; i++) /* gathers the top bits of eight bytes */
+                bits |= (uint32_t) (((v[i] & UINT64_C(0x8080808080808080)) * UINT64_C(0x0002040810204081)) >> 56)
+                        << (8 * i);
+        return bits & all;
+#endif
+}
+
+#define ANNEAL_(name) name##1616
+#define ANNEAL_INT int16_t
+#define ANNEAL_WEIGHT int16_t
+#include "policy/qubo/kernel-anneal-dense.inc.h"
+#undef ANNEAL_
+#undef ANNEAL_INT
+#undef ANNEAL_WEIGHT
+
+#define ANNEAL_(name) name##3216
+#define ANNEAL_INT int32_t
+#define ANNEAL_WEIGHT int16_t
+#include "policy/qubo/kernel-anneal-dense.inc.h"
+#undef ANNEAL_
+#undef ANNEAL_INT
+#undef ANNEAL_WEIGHT
+
+#define ANNEAL_(name) name##3232
+#define ANNEAL_INT int32_t
+#define ANNEAL_WEIGHT int32_t
+#include "policy/qubo/kernel-anneal-dense.inc.h"
+#undef ANNEAL_
+#undef ANNEAL_INT
+#undef ANNEAL_WEIGHT
+
+#define ANNEAL_(name) name##6432
+#define ANNEAL_INT int64_t
+#define ANNEAL_WEIGHT int32_t
+#include "policy/qubo/kernel-anneal-dense.inc.h"
 #undef ANNEAL_
 #undef ANNEAL_INT
 #undef ANNEAL_WEIGHT

@@ -12,9 +12,9 @@
 #define QAOA_LANES 8U /* of a chunk of amplitudes: so many real parts, then as many imaginary ones; 64 bytes, aligned */
 
 struct AnnealLanes;
-struct SqaWalk;
 struct AnnealDense;
 struct SqaWalk;
+struct TabuWalk;
 
 typedef struct Kernels {
         const char *name; /* plain (the compiler's baseline), avx2, avx512; neon is the baseline of aarch64 */
@@ -39,6 +39,11 @@ typedef struct Kernels {
         uint32_t (*sqa_sweep32)(struct SqaWalk *w, uint32_t from, uint32_t to);
         uint32_t (*sqa_lines16)(struct SqaWalk *w, uint32_t from, uint32_t to);
         uint32_t (*sqa_lines32)(struct SqaWalk *w, uint32_t from, uint32_t to);
+        /* kernel-tabu.inc.h, by TabuType and by bytes of a gain / 4: the best open variable, or TABU_NONE */
+        uint32_t (*tabu_dense[6])(struct TabuWalk *w, uint32_t i, uint32_t tenure);
+        uint32_t (*tabu_sparse[3])(struct TabuWalk *w, uint32_t i, uint32_t tenure);
+        uint32_t (*tabu_look[3])(struct TabuWalk *w);
+        uint64_t (*tabu_peak)(const struct TabuWalk *w);
 } Kernels;
 
 extern const Kernels *const kernels_all[]; /* those that this program was built with, best first, NULL-terminated */

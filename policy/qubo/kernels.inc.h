@@ -4,6 +4,7 @@
 #include "policy/qubo/kernel-anneal.inc.h"
 #include "policy/qubo/kernel-qaoa.inc.h"
 #include "policy/qubo/kernel-sqa.inc.h"
+#include "policy/qubo/kernel-tabu.inc.h"
 
 static bool supported(void);
 
@@ -29,4 +30,8 @@ const Kernels KERNELS = {
         .sqa_sweep32 = sqa_sweep32,
         .sqa_lines16 = sqa_lines16,
         .sqa_lines32 = sqa_lines32,
+        .tabu_dense = { tabu_dense16_8, tabu_dense16_16, tabu_dense32_8, tabu_dense32_16, tabu_dense32_32, tabu_dense64_32 },
+        .tabu_sparse = { tabu_sparse16, tabu_sparse32, tabu_sparse64 },
+        .tabu_look = { tabu_look16, tabu_look32, tabu_look64 },
+        .tabu_peak = tabu_peak16,
 };

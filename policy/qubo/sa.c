@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "policy/qubo/anneal.h"
 #include "policy/qubo/frame.h"
 #include "policy/qubo/rng.h"
 
@@ -378,6 +379,8 @@ static int sa_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         Limit l;
         int r;
 
+        if (q->n_groups == 0)
+                return anneal_solve(q, p, ret);
         limit_init(&l, p);
         if (sweeps == 0 && l.deadline == UINT64_MAX)
                 sweeps = sa_default_sweeps(q);
