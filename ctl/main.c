@@ -26,7 +26,7 @@ const OptionItem option_items[] = {
           "Work without the daemon, with the devices that FILE describes; without --machine on this system" },
         { "solver", 0, OPTION_SOLVER, "NAME", AT(solver), 0, false, "Solve with this solver" },
         { "seed", 0, OPTION_U64, "N", AT(seed), AT(has_seed), false,
-          "Seed of the solver: the same input, seed and sweeps give the same plan" },
+          "Seed of the solver: the same input, seed and sweeps give the same plan or solution" },
         { "sweeps", 0, OPTION_U64, "N", AT(sweeps), AT(has_sweeps), false, "Steps that the solver may take" },
         { "time", 0, OPTION_TIME, "S", AT(time), AT(has_time), false,
           "Seconds that a solver may take; also 5ms, 2min; default: 1, unless --sweeps is given" },

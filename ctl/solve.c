@@ -79,7 +79,7 @@ static void show_known(const Run *r) {
         else if (model_is_better(m, r->value, m->known))
                 show_field("best_known", "%s (surpassed)", strempty(known));
         else if (m->known != 0)
-                show_field("best_known", "%s (%.3Lg %% better)", strempty(known), 100 * gap / fabsl(m->known));
+                show_field("best_known", "%s (gap %.3Lg %%)", strempty(known), 100 * gap / fabsl(m->known));
         else
                 show_field("best_known", "%s", strempty(known));
 }

@@ -86,6 +86,7 @@ for file in \
         "$(dir mandir)/man1/qschedctl.1" \
         "$(dir mandir)/man5/qschedd.conf.5" \
         "$(dir mandir)/man5/qsched.job.5" \
+        "$(dir mandir)/man5/qsched.instance.5" \
         "$(dir mandir)/man5/qsched.record.5" \
         "$(dir mandir)/man5/org.qsched1.5" \
         "$(dir sysconfdir)/qsched/qschedd.conf"; do

@@ -83,6 +83,11 @@ tables() { # kind column
         done
 }
 
+@test "qsched.instance(5) has every format" {
+        tables format 2 | in_page qsched.instance.5
+        [ "$(tables format 2 | wc -l)" -ge 6 ]
+}
+
 @test "qsched.job(5) has every key and way to match" {
         tables job-key 3 | in_page qsched.job.5
         tables match 2 | in_page qsched.job.5

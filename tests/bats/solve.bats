@@ -9,10 +9,7 @@ bats_require_minimum_version 1.5.0
 load helpers
 load ctl-helpers
 
-setup() {
-        common_setup
-        I=$data/instances
-}
+I=${TOP_SRCDIR:-${TOP_BUILDDIR:-.}}/tests/data/instances
 
 keys() { # the first two words of each line, as KEY=VALUE
         awk '{ print $1 "=" $2 }' <<<"$output"
@@ -108,7 +105,7 @@ LIST
         qschedctl solve --sweeps=2 --output=/dev/null "$I/bqp/bqp50-1.qubo.gz" >/dev/null
         [ -c /dev/null ]
         run ! qschedctl solve --sweeps=2 --output="$D/none/x" "$I/bqp/bqp50-1.qubo.gz"
-        [[ ${lines[-1]} == *"$D/none/x: cannot be written: No such file or directory"* ]]
+        [[ $output == *"qschedctl: $D/none/x: cannot be written: No such file or directory"* ]]
 }
 
 # --- limits ------------------------------------------------------------------------------------------------------
@@ -117,14 +114,14 @@ LIST
         for t in 1 1 64; do
                 qschedctl solve --json --sweeps=300 --seed=5 --threads=$t --output="$D/x$t" "$I/gset/G43.mc.gz" |
                         jq -c '[.best, .sweeps, .flips, .found_by]'
-                cat "$D/x$t" | cksum
+                cksum <"$D/x$t"
         done >"$D/all"
         cat "$D/all"
         [ "$(paste -d' ' - - <"$D/all" | sort -u | wc -l)" -eq 1 ]
 }
 
 @test "a millisecond gives something feasible, of every format" {
-        for file in gset/G22.mc qaplib/tai100b.dat placement/place_64x16.txt gka/gka5f.qubo bqp/bqp50-1.qubo; do
+        for file in gset/G22.mc qaplib/nug30.dat placement/place_64x16.txt gka/gka5f.qubo bqp/bqp50-1.qubo; do
                 qschedctl solve --json --time=0.001 --output="$D/x" "$I/$file.gz" >"$D/out"
                 jq -e '(.best | type) == "number" and .time < 0.5' "$D/out"
                 [ "$(wc -l <"$D/x")" -gt 10 ]
@@ -187,7 +184,7 @@ LIST
 @test "wrong files: one sentence with the file and the line" {
         cd "$D"
         while IFS='|' read -r file text want; do
-                printf "$text" >"$file"
+                printf '%b' "$text" >"$file"
                 fails 1 qschedctl solve "$file"
                 grep -qF "qschedctl: $file:$want" err || { cat err; return 1; }
         done <<'LIST'
@@ -271,12 +268,12 @@ LIST
                 done
         done
         fails 1 qschedctl convert a.mc b.txt
-        grep -q 'a mc file cannot be written as placement' err
+        grep -q 'a file of format mc cannot be written as placement: its loads' err
         fails 1 qschedctl convert a.coo b.dat
         qschedctl convert --to=coo a.mc - 2>err >out
         [ "$(head -n 1 out)" = '# vartype=BINARY' ]
         qschedctl convert --to=placement a.txt - | cmp - a.txt
-        qschedctl convert --format=mc --to=mc - - <a.mc | qschedctl solve --format=mc --json - | jq -e '.best == 11'
+        qschedctl convert --format=mc --to=mc - - <a.mc | qschedctl solve --format=mc --json - | jq -e '.best == 12'
 }
 
 @test "convert: a placement file becomes the .qubo that its header describes" {
