@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Steps of the tabu walk of tabu.h, for gains of 16, 32 and 64 bits. With dense rows a step is one pass: each vector of
+ * gains takes its change, which has the sign of the other variable (1 - 2 x), and goes into two minima, of the open
+ * variables (a closed one has the greatest value put over its gain) and of all, for the aspiration. Sparse rows touch
+ * single gains, and minima are kept by block. Who holds the minimum is found last, from a random block on.
+ */
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+#include "policy/qubo/rng.h"
+#include "policy/qubo/tabu.h"
+
+#pragma GCC diagnostic ignored "-Wpsabi" /* vectors are passed to inlined functions only */
+
+typedef uint64_t TabuWords __attribute__((vector_size(TABU_VECTOR), may_alias));
+
+#define TABU_INLINE static inline __attribute__((always_inline))
+
+/* Bit k * size of lane k, where the mask is set. */
+TABU_INLINE uint32_t tabu_bits(TabuWords v, size_t size) {
+        uint32_t all = size == 2 ? 0x55555555 : size == 4 ? 0x11111111 : 0x01010101;
+#ifdef __AVX2__
+        return (uint32_t) _mm256_movemask_epi8((__m256i) v) & all;
+#else
+        uint32_t bits = 0;
+
+        for (unsigned i = 0; i < 4; i++) /* gathers the top bits of eight bytes */
+                bits |= (uint32_t) (((v[i] & UINT64_C(0x8080808080808080)) * UINT64_C(0x0002040810204081)) >> 56)
+                        << (8 * i);
+        return bits & all;
+#endif
+}
+
+#define TABU_(name) name##16
+#define TABU_GAIN int16_t
+#define TABU_MOST INT16_MAX
+#define TABU_LEAST INT16_MIN
+#ifdef __AVX2__
+#define TABU_MIN(a, b) ((TABU_(TabuV)) _mm256_min_epi16((__m256i) (a), (__m256i) (b)))
+#define TABU_MAX(a, b) ((TABU_(TabuV)) _mm256_max_epi16((__m256i) (a), (__m256i) (b)))
+#endif
+#include "policy/qubo/kernel-tabu-gain.inc.h"
+#define TABU_W(name) name##16_8
+#define TABU_WEIGHT int8_t
+#define TABU_SHIFT(w) (w)->shift
+#include "policy/qubo/kernel-tabu-dense.inc.h"
+#define TABU_W(name) name##16_16
+#define TABU_WEIGHT int16_t
+#include "policy/qubo/kernel-tabu-dense.inc.h"
+#undef TABU_
+#undef TABU_GAIN
+#undef TABU_MOST
+#undef TABU_LEAST
+#undef TABU_MIN
+#undef TABU_MAX
+
+/* The greatest |gain|; of 16 bits only, wider ones need not be watched. */
+static uint64_t tabu_peak16(const TabuWalk *w) {
+        const TabuV16 *gain = (const TabuV16 *) w->gain;
+        TabuV16 low = gain[0], high = gain[0];
+
+        for (size_t v = 1; v < w->stride * sizeof(int16_t) / TABU_VECTOR; v++) {
+                low = tabu_min16(low, gain[v]);
+                high = tabu_max16(high, gain[v]);
+        }
+        return (uint64_t) MAX(-(int64_t) tabu_least16(low), -(int64_t) tabu_least16(-high));
+}
+
+#define TABU_(name) name##32
+#define TABU_GAIN int32_t
+#define TABU_MOST INT32_MAX
+#define TABU_LEAST INT32_MIN
+#ifdef __AVX2__
+#define TABU_MIN(a, b) ((TABU_(TabuV)) _mm256_min_epi32((__m256i) (a), (__m256i) (b)))
+#define TABU_MAX(a, b) ((TABU_(TabuV)) _mm256_max_epi32((__m256i) (a), (__m256i) (b)))
+#endif
+#include "policy/qubo/kernel-tabu-gain.inc.h"
+#define TABU_W(name) name##32_8
+#define TABU_WEIGHT int8_t
+#define TABU_SHIFT(w) (w)->shift
+#include "policy/qubo/kernel-tabu-dense.inc.h"
+#define TABU_W(name) name##32_16
+#define TABU_WEIGHT int16_t
+#include "policy/qubo/kernel-tabu-dense.inc.h"
+#define TABU_W(name) name##32_32
+#define TABU_WEIGHT int32_t
+#include "policy/qubo/kernel-tabu-dense.inc.h"
+#undef TABU_
+#undef TABU_GAIN
+#undef TABU_MOST
+#undef TABU_LEAST
+#undef TABU_MIN
+#undef TABU_MAX
+
+#define TABU_(name) name##64
+#define TABU_GAIN int64_t
+#define TABU_MOST INT64_MAX
+#define TABU_LEAST INT64_MIN
+#include "policy/qubo/kernel-tabu-gain.inc.h"
+#define TABU_W(name) name##64_32
+#define TABU_WEIGHT int32_t
+#include "policy/qubo/kernel-tabu-dense.inc.h"
+#undef TABU_
+#undef TABU_GAIN
+#undef TABU_MOST
+#undef TABU_LEAST
+#undef TABU_MIN
+#undef TABU_MAX
