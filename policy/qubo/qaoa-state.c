@@ -19,7 +19,7 @@
 #define CHUNK (2 * (size_t) QAOA_LANES) /* floats */
 #define BLOCK_CHUNKS ((size_t) 512)     /* of the first pass */
 #define SUM_CHUNKS ((size_t) 64)        /* summed in single precision; a sample looks at so many */
-#define TILE_CHUNKS ((size_t) 256)
+#define TILE_CHUNKS ((size_t) 512)
 #define COLUMNS_MIN ((size_t) 2)
 #define ROW_MIN 64U    /* rows of so many amplitudes have little padding, whatever they are */
 #define ROW_MAX 1024U  /* of several dimensions */
