@@ -185,12 +185,17 @@ static void test_wide_and_large(void **state) {
                                 SolveParams p = { .seed = m, .sweeps = 40 };
                                 SolveResult r = {};
                                 Rng rng;
+                                int e;
 
                                 rng_seed(&rng, 200 + k, m);
                                 assert_int_equal(model_random(&rng, &wide[k], &q), 0);
                                 if (!solvers[i]->fits(q))
                                         continue;
-                                assert_int_equal(qubo_solve(q, solvers[i], &p, &r), 0);
+                                e = qubo_solve(q, solvers[i], &p, &r);
+                                /* penalties for groups of such coefficients do not fit */
+                                if (e == -EOVERFLOW && k == 0 && !(solvers[i]->knows & MODEL_GROUPS))
+                                        continue;
+                                assert_int_equal(e, 0);
                                 check_result(q, &r, MAX(r.lower_bound, qubo_lower_bound(q)));
                                 solve_result_done(&r);
                         }
