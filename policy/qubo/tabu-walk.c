@@ -130,6 +130,7 @@ static int widen(Tabu *t) {
         arrays_set(w, wide);
         t->gain_bytes = 4;
         choose_step(t);
+        (void) tabu_look(t); /* the minima of blocks are new */
         return 0;
 }
 
@@ -166,7 +167,7 @@ static int build_dense(Tabu *t, const Weights *weights) {
         unsigned shift = weights->bits == 0 ? 0 : (unsigned) __builtin_ctz(weights->bits);
         char *dense;
 
-        if (t->q->row[n] < n * n / DENSE_PART)
+        if (t->q->row[n] == 0 || t->q->row[n] < n * n / DENSE_PART)
                 return 0;
         t->weight_bytes = t->gain_bytes == 8                        ? 4
                           : (weights->largest >> shift) <= INT8_MAX ? 1
@@ -210,6 +211,7 @@ static int build_walk(Tabu *t) {
         tabu_open_all(t);
         w->energy = t->q->offset;
         choose_step(t);
+        (void) tabu_look(t);
         return watch(t);
 }
 
@@ -232,7 +234,7 @@ int tabu_init(Tabu *t, const Qubo *q, const SolveParams *p, uint64_t max_steps) 
         if (!t->w.x)
                 return -ENOMEM;
         best_offer(&t->best, &t->limit, t->w.x, q->offset);
-        if (q->n == 0)
+        if (q->n == 0 || limit_hit(&t->limit))
                 return 0;
         weights = measure(q, &t->limit);
         t->largest = weights.largest;
