@@ -8,25 +8,30 @@
 
 #include <errno.h>
 
+#include "policy/qubo/penalty.h"
 #include "policy/qubo/search.h"
 
 /* A model with so few couplings is solved from rows: those have the strong bound and a matrix. */
 #define EXPAND_COUPLINGS 600000
 
-int lower_model(const Qubo *q, const Solver *solver, Lowered *ret) {
+static int check(void *userdata) {
+        return limit_hit(userdata) ? -ECANCELED : 0;
+}
+
+int lower_model(const Qubo *q, const Solver *solver, const SolveParams *p, Lowered *ret) {
         bool columns = q->permutation && !(solver->knows & MODEL_PERMUTATION);
         bool groups = q->n_groups > 0 && !(solver->knows & MODEL_GROUPS), few;
-        int r = 0;
+        Limit l;
+        QuboWatch watch = { .check = check, .userdata = &l };
 
+        limit_init(&l, p);
         *ret = (Lowered){ .of = q, .penalties = columns || groups };
-        if (groups)
-                return qubo_to_penalty(q, 0, &ret->q, NULL);
-        if (columns)
-                return qubo_columns_to_penalty(q, &ret->q);
+        if (ret->penalties)
+                return qubo_penalise(q, groups, &watch, &ret->q);
         few = q->table_of && qubo_couplings(q) <= EXPAND_COUPLINGS;
         if (q->table_of && (few || !(solver->knows & MODEL_TABLES)))
-                r = qubo_expand_some(q, (QuboExpand){ .products = false }, &ret->q);
-        return r;
+                return qubo_expand_some(q, (QuboExpand){ .watch = few ? NULL : &watch }, &ret->q);
+        return 0;
 }
 
 void lower_done(Lowered *l) {

@@ -20,8 +20,8 @@ typedef struct Lowered {
         bool penalties; /* there are bits that are feasible in q and not in the original */
 } Lowered;
 
-/* -EFBIG: it would have more than QUBO_EXPAND_MAX entries; -EOVERFLOW. */
-int lower_model(const Qubo *q, const Solver *solver, Lowered *ret);
+/* -EFBIG: it would have more than QUBO_EXPAND_MAX entries; -EOVERFLOW; -ECANCELED: p->stop, or its time is over. */
+int lower_model(const Qubo *q, const Solver *solver, const SolveParams *p, Lowered *ret);
 void lower_done(Lowered *l);
 /* Makes bits feasible in the original model. *energy is that of the lowered model, before and after: it does not rise. */
 int lower_repair(const Lowered *l, uint8_t *x, int64_t *energy);

@@ -24,4 +24,6 @@ typedef struct RepairCost {
 } RepairCost;
 
 /* Of all groups. */
-int qubo_repair_costs(const Qubo *q, const bool *at_most_one, RepairCost *ret);
+int qubo_repair_costs(const Qubo *q, const bool *at_most_one, const QuboWatch *watch, RepairCost *ret);
+/* qubo_to_penalty() with exact penalties; groups false: only a permutation is given up, groups stay. */
+int qubo_penalise(const Qubo *q, bool groups, const QuboWatch *watch, Qubo **ret);

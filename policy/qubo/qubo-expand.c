@@ -182,9 +182,10 @@ static int expand_rows(Expansion *e) {
         e->to->val = malloc((most + 1) * sizeof(*e->to->val));
         if (!e->to->row || !e->to->col || !e->to->val)
                 return -ENOMEM;
-        for (uint32_t v = 0; v < q->n && r >= 0; v++) {
+        for (uint32_t v = 0; v < q->n && r == 0; v++) {
                 r = choices ? expand_choice(e, v) : expand_row(e, v);
                 e->to->row[v + 1] = e->n;
+                r = r < 0 ? r : qubo_check(e->what.watch);
         }
         return r;
 }

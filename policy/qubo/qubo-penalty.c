@@ -126,25 +126,28 @@ static RepairCost repair_cost(const Qubo *q, uint32_t g, const bool *at_most_one
                              .move = dearest - cheapest };
 }
 
-int qubo_repair_costs(const Qubo *q, const bool *at_most_one, RepairCost *ret) {
+int qubo_repair_costs(const Qubo *q, const bool *at_most_one, const QuboWatch *watch, RepairCost *ret) {
         _cleanup_free_ int64_t *sum = calloc((size_t) q->n + 1, sizeof(*sum));
         _cleanup_free_ int64_t *most = calloc((size_t) q->n_groups + 1, sizeof(*most));
         Sums s = { .sum = sum, .most = most };
+        int r = 0;
 
         if (!sum || !most)
                 return -ENOMEM;
-        for (uint32_t g = 0; g < q->n_groups; g++)
+        for (uint32_t g = 0; g < q->n_groups && r == 0; g++) {
                 ret[g] = repair_cost(q, g, at_most_one, &s);
-        return 0;
+                r = qubo_check(watch);
+        }
+        return r;
 }
 
-static int penalties_exact(const Qubo *q, Penalties *p) {
+static int penalties_exact(const Qubo *q, const QuboWatch *watch, Penalties *p) {
         _cleanup_free_ RepairCost *cost = calloc((size_t) q->n_groups + 1, sizeof(*cost));
         int r;
 
         if (!cost)
                 return -ENOMEM;
-        r = qubo_repair_costs(q, NULL, cost);
+        r = qubo_repair_costs(q, NULL, watch, cost);
         for (uint32_t g = 0; g < q->n_groups && r >= 0; g++) {
                 p->group[g] = MAX(MAX(cost[g].set, cost[g].clear), 0);
                 p->move[g] = cost[g].move;
@@ -152,13 +155,13 @@ static int penalties_exact(const Qubo *q, Penalties *p) {
         return r;
 }
 
-static int penalties_init(const Qubo *q, int64_t given, Penalties *p) {
+static int penalties_init(const Qubo *q, int64_t given, const QuboWatch *watch, Penalties *p) {
         p->group = calloc((size_t) q->n_groups + 1, sizeof(*p->group));
         p->move = calloc((size_t) q->n_groups + 1, sizeof(*p->move));
         if (!p->group || !p->move)
                 return -ENOMEM;
         if (given == 0)
-                return penalties_exact(q, p);
+                return penalties_exact(q, watch, p);
         for (uint32_t g = 0; g < q->n_groups; g++) {
                 p->group[g] = given - 1;
                 p->move[g] = 2 * given - 1;
@@ -234,7 +237,7 @@ static int plain_new(const Qubo *q, Qubo **ret) {
 }
 
 /* Of rows alone, without a permutation. */
-static int penalise_groups(const Qubo *q, const Penalties *p, Qubo **ret) {
+static int penalise_groups(const Qubo *q, const Penalties *p, const QuboWatch *watch, Qubo **ret) {
         _cleanup_(qubo_freep) Qubo *to = NULL;
         int r = plain_new(q, &to);
 
@@ -244,7 +247,7 @@ static int penalise_groups(const Qubo *q, const Penalties *p, Qubo **ret) {
         for (uint32_t g = 0; g < q->n_groups; g++)
                 if (p->group[g] >= INT32_MAX / 2 || __builtin_add_overflow(to->offset, p->group[g] + 1, &to->offset))
                         return -EOVERFLOW;
-        for (uint32_t v = 0; v < q->n; v++) {
+        for (uint32_t v = 0; v < q->n && r == 0; v++) {
                 uint32_t g = q->group_of[v];
                 int64_t own = g == QUBO_NO_GROUP ? 0 : p->group[g] + 1, linear = q->linear[v] - own;
 
@@ -253,15 +256,18 @@ static int penalise_groups(const Qubo *q, const Penalties *p, Qubo **ret) {
                 to->linear[v] = (int32_t) linear;
                 to->group_of[v] = QUBO_NO_GROUP;
                 plain_row(q, v, 2 * own, to);
+                r = qubo_check(watch);
         }
-        r = qubo_check_sum(to);
+        if (r == 0)
+                r = qubo_check_sum(to);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(to);
         return 0;
 }
 
-static int penalise(const Qubo *q, int64_t given, bool groups, Qubo **ret, int64_t *ret_penalty) {
+static int penalise(const Qubo *q, int64_t given, bool groups, const QuboWatch *watch, Qubo **ret,
+                    int64_t *ret_penalty) {
         _cleanup_(penalties_done) Penalties p = {};
         _cleanup_(qubo_freep) Qubo *rows = NULL;
         int64_t largest = 1;
@@ -272,15 +278,16 @@ static int penalise(const Qubo *q, int64_t given, bool groups, Qubo **ret, int64
         if (given > INT32_MAX / 2)
                 return -EOVERFLOW;
         if (q->table_of || q->permutation || !groups)
-                r = qubo_expand_some(q, (QuboExpand){ .products = true, .conflicts = q->permutation }, &rows);
+                r = qubo_expand_some(q, (QuboExpand){ .products = true, .conflicts = q->permutation, .watch = watch },
+                                     &rows);
         if (r >= 0)
-                r = penalties_init(rows ? rows : q, given, &p);
+                r = penalties_init(rows ? rows : q, given, watch, &p);
         for (uint32_t g = 0; g < q->n_groups && r >= 0; g++)
                 largest = MAX(largest, (groups ? p.group[g] : p.move[g]) + 1);
         if (r >= 0 && q->permutation)
                 r = penalise_columns(rows, &p);
         if (r >= 0 && groups)
-                r = penalise_groups(rows ? rows : q, &p, ret);
+                r = penalise_groups(rows ? rows : q, &p, watch, ret);
         if (r < 0)
                 return r;
         if (!groups)
@@ -291,9 +298,9 @@ static int penalise(const Qubo *q, int64_t given, bool groups, Qubo **ret, int64
 }
 
 int qubo_to_penalty(const Qubo *q, int64_t penalty, Qubo **ret, int64_t *ret_penalty) {
-        return penalise(q, penalty, true, ret, ret_penalty);
+        return penalise(q, penalty, true, NULL, ret, ret_penalty);
 }
 
-int qubo_columns_to_penalty(const Qubo *q, Qubo **ret) {
-        return penalise(q, 0, false, ret, NULL);
+int qubo_penalise(const Qubo *q, bool groups, const QuboWatch *watch, Qubo **ret) {
+        return penalise(q, 0, groups, watch, ret, NULL);
 }

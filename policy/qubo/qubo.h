@@ -90,10 +90,21 @@ size_t qubo_couplings(const Qubo *q);
 /* The same model in rows alone; a permutation stays one. -EFBIG: more than QUBO_EXPAND_MAX; -EOVERFLOW. */
 int qubo_expand(const Qubo *q, Qubo **ret);
 
+/* Asked every few microseconds by what takes long: not 0 ends it, and is what it returns. */
+typedef struct QuboWatch {
+        int (*check)(void *userdata);
+        void *userdata;
+} QuboWatch;
+
+static inline int qubo_check(const QuboWatch *w) {
+        return w ? w->check(w->userdata) : 0;
+}
+
 /* Tables always become rows; what else does. */
 typedef struct QuboExpand {
         bool products;
         bool conflicts; /* of a permutation, rows also get an entry, 0, for each two that take the same choice */
+        const QuboWatch *watch; /* or NULL */
 } QuboExpand;
 int qubo_expand_some(const Qubo *q, QuboExpand what, Qubo **ret);
 
@@ -106,7 +117,5 @@ bool qubo_feasible(const Qubo *q,
  * the largest.
  */
 int qubo_to_penalty(const Qubo *q, int64_t penalty, Qubo **ret, int64_t *ret_penalty);
-/* The same, but only a permutation is given up: groups stay. */
-int qubo_columns_to_penalty(const Qubo *q, Qubo **ret);
 /* -EOVERFLOW: coefficients, those in tables and products aside, add up to more than a quarter of int64. */
 int qubo_check_sum(const Qubo *q);

@@ -28,7 +28,7 @@ static int prove_groups(Trial *t) {
         if (!at_most_one || !cost)
                 return -ENOMEM;
         for (unsigned round = 0; round < ROUNDS_MAX && more && r >= 0; round++) {
-                r = qubo_repair_costs(q, at_most_one, cost);
+                r = qubo_repair_costs(q, at_most_one, NULL, cost);
                 more = false;
                 for (uint32_t g = 0; g < q->n_groups && r >= 0; g++)
                         if (!at_most_one[g] && cost[g].clear <= t->pair[g])

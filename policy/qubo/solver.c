@@ -243,6 +243,9 @@ static int solve_lowered(const Lowered *l, const Solver *solver, const SolvePara
         if (r < 0)
                 return r;
         assert(ret->energy == qubo_energy(l->of, ret->x)); /* feasible: the same in both */
+        if (ret->lower_bound != INT64_MIN)
+                ret->lower_bound = MAX(ret->lower_bound, qubo_lower_bound(l->of));
+        ret->proved |= ret->lower_bound >= ret->energy;
         if (ret->energy < w.told && p->improved)
                 p->improved(p->userdata, ret->energy);
         return 0;
@@ -255,20 +258,52 @@ static int solve_direct(const Qubo *q, const Solver *solver, const SolveParams *
         return solver->solve(q, &inner, ret);
 }
 
+/* The start itself where there was no time for more, or without one some feasible point. */
+static int solve_not(const Qubo *q, const Solver *solver, const SolveParams *p, SolveResult *ret) {
+        ret->x = calloc((size_t) q->n + 1, 1);
+        if (!ret->x)
+                return -ENOMEM;
+        if (p->start)
+                memcpy(ret->x, p->start, q->n);
+        for (uint32_t g = 0; !p->start && g < q->n_groups; g++)
+                ret->x[q->group_first[g] + (q->permutation ? g : 0)] = 1;
+        ret->energy = qubo_energy(q, ret->x);
+        ret->solver = solver->name;
+        if (p->improved)
+                p->improved(p->userdata, ret->energy);
+        return 0;
+}
+
+/* Lowering has taken its part of the time. */
+static uint64_t budget_left(const SolveParams *p, uint64_t begin) {
+        uint64_t used = p->clock && p->budget_usec > 0 ? p->clock(p->userdata) - begin : 0;
+
+        return used < p->budget_usec ? p->budget_usec - used : MIN(p->budget_usec, UINT64_C(1));
+}
+
+static int solve(const Qubo *q, const Solver *solver, const SolveParams *p, SolveResult *ret) {
+        _cleanup_(lower_done) Lowered lowered = {};
+        uint64_t begin = p->clock && p->budget_usec > 0 ? p->clock(p->userdata) : 0;
+        SolveParams inner = *p;
+        int r = lower_model(q, solver, p, &lowered);
+
+        if (r == -ECANCELED)
+                return solve_not(q, solver, p, ret);
+        if (r < 0)
+                return r;
+        inner.budget_usec = budget_left(p, begin);
+        if (lowered.penalties)
+                return solve_lowered(&lowered, solver, &inner, ret);
+        return solve_direct(lowered.q ? lowered.q : q, solver, &inner, ret);
+}
+
 int qubo_solve(const Qubo *q, const Solver *solver, const SolveParams *p, SolveResult *ret) {
         SolveResult result = { .lower_bound = INT64_MIN };
-        _cleanup_(lower_done) Lowered lowered = {};
         int r;
 
         if (!solver->fits(q) || (p->start && !qubo_feasible(q, p->start)))
                 return -EINVAL;
-        r = lower_model(q, solver, &lowered);
-        if (r < 0)
-                return r;
-        if (lowered.penalties)
-                r = solve_lowered(&lowered, solver, p, &result);
-        else
-                r = solve_direct(lowered.q ? lowered.q : q, solver, p, &result);
+        r = solve(q, solver, p, &result);
         if (r < 0) {
                 solve_result_done(&result);
                 return r;

@@ -129,7 +129,7 @@ static void test_every_point(void **state) {
                                 _cleanup_(lower_done) Lowered l = {};
 
                                 assert_int_equal(model(kind, m, &q), 0);
-                                assert_int_equal(lower_model(q, who[k], &l), 0);
+                                assert_int_equal(lower_model(q, who[k], &(SolveParams){}, &l), 0);
                                 assert_int_equal(l.penalties, q->permutation || (who[k] == &plain && q->n_groups > 0));
                                 if (!l.q)
                                         continue;
@@ -298,6 +298,40 @@ static void test_too_large(void **state) {
         assert_int_equal(qubo_solve(one, &careless, &p, &r), -EFBIG);
 }
 
+/* A permutation that takes long to lower is not lowered once nobody waits: some point comes back, or the start. */
+static void test_stopped_while_lowering(void **state) {
+        _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL;
+        _cleanup_(qubo_freep) Qubo *q = NULL;
+        _cleanup_free_ uint8_t *start = NULL;
+        const uint32_t n = 40;
+        int32_t *flow = calloc(n * n, sizeof(*flow)), *distance = calloc(n * n, sizeof(*distance));
+        atomic_bool stop = true;
+
+        for (uint32_t k = 0; k < n * n; k++) {
+                flow[k] = (int32_t) (k % 7);
+                distance[k] = (int32_t) (k % 5);
+        }
+        assert_int_equal(qubo_builder_new(n * n, &b), 0);
+        for (uint32_t g = 0; g < n; g++)
+                assert_int_equal(qubo_add_group(b, g * n, n), 0);
+        assert_int_equal(qubo_set_permutation(b, flow, distance), 0);
+        assert_int_equal(qubo_build(b, &q), 0);
+        start = calloc(q->n, 1);
+        for (uint32_t g = 0; g < n; g++)
+                start[g * n + (g + 1) % n] = 1;
+        for (unsigned with = 0; with < 2; with++) {
+                SolveParams p = { .sweeps = 10, .stop = &stop, .start = with ? start : NULL };
+                SolveResult r = {};
+
+                assert_int_equal(qubo_solve(q, &careless, &p, &r), 0);
+                assert_true(qubo_feasible(q, r.x));
+                assert_int_equal(qubo_energy(q, r.x), r.energy);
+                if (with)
+                        assert_memory_equal(r.x, start, q->n);
+                solve_result_done(&r);
+        }
+}
+
 static void test_overflow(void **state) {
         static const int32_t sizes[] = { 1 << 20, 1 << 28, 1 << 30, INT32_MAX };
 
@@ -332,6 +366,7 @@ int main(void) {
                 cmocka_unit_test(test_target),
                 cmocka_unit_test(test_table_on_permutations),
                 cmocka_unit_test(test_too_large),
+                cmocka_unit_test(test_stopped_while_lowering),
                 cmocka_unit_test(test_overflow),
         };
 
