@@ -80,4 +80,6 @@ int64_t instance_target(const Instance *in, double value);
 /* Without an error where the file's numbers are whole or decimals that fit; else as short as says it. */
 char *instance_format_value(const Instance *in, long double value); /* NULL: out of memory */
 char *instance_solution(const Instance *in, const uint8_t *x);      /* text, see solution.c; NULL: out of memory */
-uint8_t *instance_any_point(const Instance *in);                    /* feasible, and nothing more */
+/* Feasible: variable after variable as is cheapest by then, in one pass over the couplings (products aside). NULL: out of
+ * memory. */
+uint8_t *instance_any_point(const Instance *in);
