@@ -1,7 +1,7 @@
 # decisions: no I/O, clock, log or global; libm, pthread and jansson only
 noinst_LTLIBRARIES += libpolicy.la libkernels.la
 KERNEL_CFLAGS = $(AM_CFLAGS) -ffp-contract=off -Wno-psabi
-libkernels_la_SOURCES = policy/qubo/kernels.c policy/qubo/kernels.h policy/qubo/kernels.inc.h policy/qubo/kernels-plain.c policy/qubo/kernel-anneal.inc.h policy/qubo/kernel-anneal-dense.inc.h policy/qubo/kernel-anneal-lanes.inc.h policy/qubo/kernel-qaoa.inc.h policy/qubo/kernel-sqa.inc.h policy/qubo/kernel-sqa-lanes.inc.h policy/qubo/kernel-tabu.inc.h policy/qubo/kernel-tabu-dense.inc.h policy/qubo/kernel-tabu-gain.inc.h
+libkernels_la_SOURCES = policy/qubo/kernels.c policy/qubo/kernels.h policy/qubo/kernels.inc.h policy/qubo/kernels-plain.c policy/qubo/kernel-anneal.inc.h policy/qubo/kernel-anneal-dense.inc.h policy/qubo/kernel-anneal-lanes.inc.h policy/qubo/kernel-qaoa.inc.h policy/qubo/kernel-qap.inc.h policy/qubo/kernel-qap-step.inc.h policy/qubo/kernel-sqa.inc.h policy/qubo/kernel-sqa-lanes.inc.h policy/qubo/kernel-tabu.inc.h policy/qubo/kernel-tabu-dense.inc.h policy/qubo/kernel-tabu-gain.inc.h
 libkernels_la_CFLAGS = $(KERNEL_CFLAGS)
 libkernels_la_LIBADD =
 if X86_64
@@ -21,6 +21,7 @@ libpolicy_la_SOURCES = policy/topology.c policy/topology.h policy/snapshot.c pol
 	policy/qubo/greedy.c policy/qubo/rows.c policy/qubo/rows.h policy/qubo/anneal.c policy/qubo/anneal-dense.c policy/qubo/anneal-lanes.c policy/qubo/anneal.h policy/qubo/sa.c policy/qubo/exact.c policy/qubo/exact.h policy/qubo/bound.c \
 	policy/qubo/sqa.c policy/qubo/sqa.h policy/qubo/sqa-walk.c \
 	policy/qubo/tabu.c policy/qubo/tabu.h policy/qubo/tabu-walk.c policy/qubo/relink.c \
+	policy/qubo/permutation.c policy/qubo/permutation-elite.c policy/qubo/permutation-tabu.c policy/qubo/permutation-walk.c policy/qubo/permutation.h \
 	policy/qubo/qaoa.c policy/qubo/qaoa-angles.c policy/qubo/qaoa-energies.c policy/qubo/qaoa-state.c policy/qubo/qaoa-state.h \
 	policy/formats/format.h policy/formats/formats.c policy/formats/instance.c policy/formats/internal.h policy/formats/plain.c policy/formats/plain.h policy/formats/read-assign.c policy/formats/read-sparse.c policy/formats/scan.c policy/formats/scan.h policy/formats/solution.c policy/formats/write.c \
 	policy/qubo/auto.c policy/qubo/auto-grouped.c policy/qubo/portfolio.c policy/qubo/portfolio.h \

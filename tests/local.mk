@@ -101,6 +101,10 @@ check_PROGRAMS += tests/unit/test-qaoa
 tests_unit_test_qaoa_SOURCES = tests/unit/test-qaoa.c tests/unit/qubo-models.h
 tests_unit_test_qaoa_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) -lm
 TESTS += tests/unit/test-qaoa
+check_PROGRAMS += tests/unit/test-permutation
+tests_unit_test_permutation_SOURCES = tests/unit/test-permutation.c tests/unit/qubo-models.h
+tests_unit_test_permutation_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) -lm
+TESTS += tests/unit/test-permutation
 check_PROGRAMS += tests/unit/test-tabu
 tests_unit_test_tabu_SOURCES = tests/unit/test-tabu.c tests/unit/qubo-models.h
 tests_unit_test_tabu_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
@@ -138,6 +142,9 @@ tests_bench_bench_qaoa_LDADD = libpolicy.la libcommon.la -lm
 EXTRA_PROGRAMS += tests/bench/bench-anneal
 tests_bench_bench_anneal_SOURCES = tests/bench/bench-anneal.c
 tests_bench_bench_anneal_LDADD = libpolicy.la libcommon.la
+EXTRA_PROGRAMS += tests/bench/bench-qap
+tests_bench_bench_qap_SOURCES = tests/bench/bench-qap.c
+tests_bench_bench_qap_LDADD = libpolicy.la libcommon.la $(ZLIB_LIBS) -lm
 bench-solver: tests/bench/bench-solver$(EXEEXT)
 	tests/bench/bench-solver$(EXEEXT) $(srcdir)/tests/bench/solver-goals $(srcdir)/tests/data/instances $(BENCH)
 .PHONY: bench-solver

@@ -14,6 +14,7 @@
 struct AnnealLanes;
 struct AnnealDense;
 struct SqaWalk;
+struct QapWalk;
 struct TabuWalk;
 
 typedef struct Kernels {
@@ -44,6 +45,9 @@ typedef struct Kernels {
         uint32_t (*tabu_sparse[3])(struct TabuWalk *w, uint32_t i, uint32_t tenure);
         uint32_t (*tabu_look[3])(struct TabuWalk *w);
         uint64_t (*tabu_peak)(const struct TabuWalk *w);
+        /* kernel-qap.inc.h, by QapType */
+        void (*qap_load[3])(struct QapWalk *w);
+        void (*qap_step[3])(struct QapWalk *w, uint32_t r, uint32_t s);
 } Kernels;
 
 extern const Kernels *const kernels_all[]; /* those that this program was built with, best first, NULL-terminated */

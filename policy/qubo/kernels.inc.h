@@ -3,6 +3,7 @@
 #include "policy/qubo/kernels.h"
 #include "policy/qubo/kernel-anneal.inc.h"
 #include "policy/qubo/kernel-qaoa.inc.h"
+#include "policy/qubo/kernel-qap.inc.h"
 #include "policy/qubo/kernel-sqa.inc.h"
 #include "policy/qubo/kernel-tabu.inc.h"
 
@@ -34,4 +35,6 @@ const Kernels KERNELS = {
         .tabu_sparse = { tabu_sparse16, tabu_sparse32, tabu_sparse64 },
         .tabu_look = { tabu_look16, tabu_look32, tabu_look64 },
         .tabu_peak = tabu_peak16,
+        .qap_load = { qap_load32, qap_load_double, qap_load64 },
+        .qap_step = { qap_step32, qap_step_double, qap_step64 },
 };
