@@ -9,12 +9,15 @@
  */
 #include <errno.h>
 
+#include "policy/qubo/dual.h"
 #include "policy/qubo/exact.h"
 
 #define INCUMBENT_SWEEPS 400U
 #define FAR_ENOUGH 0.03       /* of the tree, when a probe ends: later children are pruned sooner than the first */
 #define STEPS_PER_VARIABLE 8U /* what a sweep of annealing costs, about */
 #define TRIALS 4
+#define DUAL_LEAST 0.2 /* of the gap */
+#define DUAL_SHARE 4U  /* of the steps, at most */
 #define SKIPS 64U
 #define PLAIN_ITEMS 3U /* so few items left: the plain bound is as good */
 
@@ -262,6 +265,15 @@ static void branch_strongly(Search *s, int64_t bound) {
         w->pruned += plain > 0 ? 1 - MIN(1.0, (double) (s->n_children - before) / plain) : 0;
 }
 
+static void take_point(Search *s) {
+        const Dual *d = s->dual;
+
+        s->best->energy = s->fixed / s->unit;
+        for (uint32_t a = 0; a < s->f->n_items; a++)
+                s->best->held[a] = d ? dual_held(d, a, s->held[a]) : s->held[a];
+        incumbent_improved(s->best, d ? d->of : s->f, s->limit);
+}
+
 /* Opens the node below what is assigned. */
 static void open_node(Search *s) {
         const Frame *f = s->f;
@@ -274,9 +286,7 @@ static void open_node(Search *s) {
         if (hopeless(s, bound))
                 return;
         if (item == ITEM_NOTHING) {
-                s->best->energy = s->fixed / 2;
-                memcpy(s->best->held, s->held, f->n_items * sizeof(*s->held));
-                incumbent_improved(s->best, s->f, s->limit);
+                take_point(s);
         } else if (strong_bound_pays(s))
                 branch_strongly(s, bound);
         else {
@@ -305,15 +315,15 @@ static bool next_child(Search *s) {
         return false;
 }
 
-/* Energies are whole: half of an odd bound rounds up. */
-static int64_t halve(int64_t bound) {
-        return bound > 0 ? (bound + 1) / 2 : bound / 2;
+/* Energies are whole: a bound between two rounds up. */
+static int64_t energy_of(const Search *s, int64_t bound) {
+        return bound / s->unit + (bound % s->unit > 0);
 }
 
 /* The least bound that is still open. The child the top level is in is done with; those above are as good as what is
  * open below them. */
 static int64_t open_bound(const Search *s) {
-        int64_t most = 2 * s->best->energy, bound = most;
+        int64_t most = s->unit * s->best->energy, bound = most;
 
         for (uint32_t d = s->depth; d-- > 0;) {
                 const Level *l = &s->levels[d];
@@ -323,7 +333,7 @@ static int64_t open_bound(const Search *s) {
                 for (uint32_t k = l->next; k < l->n_children; k++)
                         bound = MIN(bound, l->children[k].bound);
         }
-        return halve(MIN(bound, most));
+        return energy_of(s, MIN(bound, most));
 }
 
 static double search_progress(const Search *s) {
@@ -350,28 +360,61 @@ static bool search_ends(Search *s, Limit *whole, uint64_t max_steps, uint64_t st
         return limit_hit(whole);
 }
 
+/* Searches what is set up. */
+static void search_tree(Search *s, Limit *whole, uint64_t max_steps, SolveResult *r) {
+        uint64_t steps = s->steps;
+
+        open_node(s);
+        while (s->depth > 0 && !search_ends(s, whole, max_steps, s->steps - steps)) {
+                steps = s->steps;
+                if (next_child(s))
+                        open_node(s);
+        }
+        r->lower_bound = MAX(r->lower_bound, open_bound(s));
+        r->flips += s->nodes * s->f->q->n;
+}
+
+/* Whether a dual bound closes so much of the gap that it makes up for a model with more couplings. */
+static bool dual_pays(int64_t root, int64_t bound, int64_t energy) {
+        return (double) bound - (double) root >= DUAL_LEAST * ((double) energy - (double) root);
+}
+
+/* The same search in the numbers of the dual. */
+static int search_dual(const Dual *d, Limit *probe, Limit *whole, uint64_t max_steps, uint64_t steps, Incumbent *best,
+                       SolveResult *r) {
+        _cleanup_(search_done) Search s = {
+                .f = d->f, .dual = d, .unit = 2 * d->scale, .limit = probe ?: whole, .best = best, .steps = steps
+        };
+        int e = search_init(&s);
+
+        if (e >= 0)
+                search_tree(&s, whole, max_steps, r);
+        return e;
+}
+
 int exact_search(const Frame *f, Limit *probe, Limit *whole, uint64_t max_steps, Incumbent *best, SolveResult *r) {
-        _cleanup_(search_done) Search s = { .f = f, .limit = probe ?: whole, .best = best };
-        uint64_t steps = 0;
-        int64_t least, root = 0;
+        _cleanup_(search_done) Search s = { .f = f, .unit = 2, .limit = probe ?: whole, .best = best };
+        _cleanup_(dual_freep) Dual *d = NULL;
+        int64_t least, root = 0, bound;
         uint32_t item;
         int e;
 
         e = search_init(&s);
         if (e >= 0)
                 e = slots_new(&s, root = bound_node(&s, &item, &least), &s.slots);
+        bound = root = energy_of(&s, root);
+        if (e >= 0 && !s.slots && root < best->energy)
+                e = dual_new(f, s.limit, best->energy, max_steps > 0 ? max_steps / DUAL_SHARE + 1 : 0, &bound, &s.steps,
+                             &d);
         if (e < 0)
                 return e;
-        open_node(&s);
-        while (s.depth > 0 && !search_ends(&s, whole, max_steps, s.steps - steps)) {
-                steps = s.steps;
-                if (next_child(&s))
-                        open_node(&s);
-        }
-        r->lower_bound = MAX(r->lower_bound, MAX(open_bound(&s), halve(root)));
+        r->lower_bound = MAX(r->lower_bound, bound);
+        if (bound < best->energy && d && dual_pays(root, bound, best->energy))
+                e = search_dual(d, probe, whole, max_steps, s.steps, best, r);
+        else if (bound < best->energy)
+                search_tree(&s, whole, max_steps, r);
         r->proved = r->lower_bound >= best->energy;
-        r->flips += s.nodes * f->q->n;
-        return 0;
+        return e;
 }
 
 uint64_t exact_steps(const Qubo *q, uint64_t sweeps) {

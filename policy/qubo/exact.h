@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What branch and bound (exact.c) and its strong bound (bound.c) share: the state of one search.
- * Units: costs and bounds are doubled, so that the half of a coupling that either end pays is a whole number.
+ * Units: costs and bounds are doubled, so that the half of a coupling that either end pays is a whole number; those of
+ * a dual (dual.h) are also scaled. Search.unit is what an energy of 1 comes to.
  */
 #pragma once
 
@@ -37,6 +38,8 @@ typedef struct Worth {
 
 typedef struct Search {
         const Frame *f;
+        const struct Dual *dual; /* f is its frame; NULL: f is the model's own */
+        int64_t unit;            /* costs of f that an energy of 1 comes to, doubled */
         Limit *limit;
         size_t *least_first; /* by item, n_items + 1 */
         Least *least;
@@ -60,7 +63,7 @@ typedef struct Search {
 
 /* Nothing whose bound reaches this can be better: energies are whole. */
 static inline bool hopeless(const Search *s, int64_t bound) {
-        return bound > 2 * (s->best->energy - 1);
+        return bound > s->unit * (s->best->energy - 1);
 }
 
 /* Finds what at most one item can have; *ret_slots stays NULL where there is nothing of the kind. */

@@ -295,6 +295,19 @@ static int relations_init(Frame *f, Limit *l) {
         return r;
 }
 
+int frame_of_items(const Qubo *q, Frame **ret) {
+        _cleanup_(frame_freep) Frame *f = calloc(1, sizeof(*f));
+        int r;
+
+        if (!f)
+                return -ENOMEM;
+        f->q = q;
+        r = items_init(f);
+        if (r >= 0)
+                *ret = TAKE_PTR(f);
+        return r;
+}
+
 int frame_new(const Qubo *q, Limit *l, Frame **ret) {
         _cleanup_(frame_freep) Frame *f = calloc(1, sizeof(*f));
         int r;

@@ -53,6 +53,7 @@ typedef struct Frame {
 
 /* Once the limit is hit, the rest of kin and partners is left out: they only guide. */
 int frame_new(const Qubo *q, Limit *l, Frame **ret);
+int frame_of_items(const Qubo *q, Frame **ret); /* items alone, for who needs nothing else */
 Frame *frame_free(Frame *f);
 DEFINE_CLEANUP(Frame *, frame_free);
 int32_t frame_row_coupling(const Frame *f, uint32_t u, uint32_t v);
