@@ -47,5 +47,5 @@ uint64_t exact_steps(const Qubo *q, uint64_t sweeps);                    /* the 
 extern const Solver solver_auto, solver_exact, solver_greedy, solver_sa;
 extern const Solver solver_qaoa;
 extern const Solver solver_tabu;
-extern const Solver solver_permutation;
+extern const Solver solver_genetic, solver_permutation;
 extern const Solver solver_sqa;

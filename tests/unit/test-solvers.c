@@ -383,6 +383,8 @@ static void test_tables_are_solved(void **state) {
                 found += r.energy == least;
                 for (size_t k = 0; solvers[k]; k++) {
                         p.sweeps = solvers[k] == &solver_exact ? 0 : 30;
+                        if (!solvers[k]->fits(q))
+                                continue;
                         assert_int_equal(qubo_solve(q, solvers[k], &p, &e), 0);
                         e.solver = "";
                         check_result(rows, &e, least);
