@@ -19,7 +19,7 @@ libpolicy_la_SOURCES = policy/topology.c policy/topology.h policy/snapshot.c pol
 	policy/qubo/qubo.c policy/qubo/qubo-expand.c policy/qubo/qubo-penalty.c policy/qubo/penalty.h policy/qubo/qubo.h policy/qubo/lower.c policy/qubo/lower.h policy/qubo/lower-bound.c policy/qubo/real.c policy/qubo/real.h policy/qubo/recognise.c policy/qubo/recognise-model.c policy/qubo/recognise-product.c policy/qubo/recognise-prove.c policy/qubo/recognise-solve.c policy/qubo/recognise.h policy/qubo/recognise-internal.h policy/qubo/solver.c policy/qubo/solver.h policy/qubo/search.h policy/qubo/rng.h \
 	policy/qubo/frame.c policy/qubo/frame-tables.c policy/qubo/frame.h policy/qubo/state.c \
 	policy/qubo/genetic.c policy/qubo/greedy.c policy/qubo/rows.c policy/qubo/rows.h policy/qubo/anneal.c policy/qubo/anneal-dense.c policy/qubo/anneal-lanes.c policy/qubo/anneal.h policy/qubo/sa.c policy/qubo/exact.c policy/qubo/exact.h policy/qubo/bound.c policy/qubo/dual.c policy/qubo/dual.h \
-	policy/qubo/sqa.c policy/qubo/sqa.h policy/qubo/sqa-walk.c \
+	policy/qubo/sqa.c policy/qubo/sqa.h policy/qubo/sqa-walk.c policy/qubo/pt.c policy/qubo/pt.h policy/qubo/pt-replicas.c policy/qubo/polish.c policy/qubo/polish.h \
 	policy/qubo/tabu.c policy/qubo/tabu.h policy/qubo/tabu-walk.c policy/qubo/relink.c \
 	policy/qubo/permutation.c policy/qubo/permutation-elite.c policy/qubo/permutation-tabu.c policy/qubo/permutation-walk.c policy/qubo/permutation.h \
 	policy/qubo/qaoa.c policy/qubo/qaoa-angles.c policy/qubo/qaoa-energies.c policy/qubo/qaoa-state.c policy/qubo/qaoa-state.h \

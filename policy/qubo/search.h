@@ -48,4 +48,4 @@ extern const Solver solver_auto, solver_exact, solver_greedy, solver_sa;
 extern const Solver solver_qaoa;
 extern const Solver solver_tabu;
 extern const Solver solver_genetic, solver_permutation;
-extern const Solver solver_sqa;
+extern const Solver solver_pt, solver_sqa;

@@ -23,6 +23,7 @@
 #include <math.h>
 
 #include "policy/qubo/kernels.h"
+#include "policy/qubo/polish.h"
 #include "policy/qubo/search.h"
 #include "policy/qubo/sqa.h"
 
@@ -56,33 +57,10 @@ static void sqa_done(Sqa *s) {
         free(s->field);
 }
 
-/* Descends from s->x on the model itself, which the walk may have rounded. */
-static void offer_descended(Sqa *s) {
-        const Qubo *q = s->m.q;
-        int64_t energy = qubo_energy(q, s->x);
-        bool better = true;
+/* Of the model itself, which the walk may have rounded. */
+static void offer_polished(Sqa *s) {
+        int64_t energy = polish(s->m.q, &s->limit, s->x, s->field, &s->flips);
 
-        for (uint32_t i = 0; i < q->n; i++)
-                s->field[i] = q->linear[i];
-        for (uint32_t i = 0; i < q->n; i++)
-                if (s->x[i])
-                        qubo_add_couplings(q, i, 1, s->field);
-        while (better && !limit_work(&s->limit, q->n)) {
-                better = false;
-                for (uint32_t i = 0; i < q->n; i++) {
-                        int64_t d = s->x[i] ? -s->field[i] : s->field[i];
-
-                        if (d >= 0)
-                                continue;
-                        qubo_add_couplings(q, i, s->x[i] ? -1 : 1, s->field);
-                        s->x[i] ^= 1;
-                        energy += d;
-                        better = true;
-                        if (limit_work(&s->limit, q->row[i + 1] - q->row[i]))
-                                break;
-                }
-                s->flips += q->n;
-        }
         best_offer(&s->best, &s->limit, s->x, energy);
 }
 
@@ -130,7 +108,7 @@ static void quench(Sqa *s) {
         while (changed > 0 && pass(s, sqa_sweep, &changed))
                 ;
         if (look(s))
-                offer_descended(s);
+                offer_polished(s);
 }
 
 static bool anneal(Sqa *s, uint64_t length) {
@@ -194,7 +172,7 @@ static int sqa_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
                                  : DEFAULT_STEPS / (s.m.slices * (q->n + (uint64_t) 1) + q->row[q->n]) + FIRST_LENGTH;
         if (p->start)
                 memcpy(s.x, p->start, q->n);
-        offer_descended(&s);
+        offer_polished(&s);
         if (q->n > 0)
                 search(&s, p->seed, sweeps);
         ret->sweeps = s.sweeps;

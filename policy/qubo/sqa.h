@@ -31,7 +31,7 @@ typedef struct SqaWalk {
         void *field;         /* n x 2 vectors: linear + couplings to the ones of the slice */
         void *spin;          /* n x 2 vectors: -1 for a one, else 0 */
         void *threshold; /* of the type: SQA_DRAWS values of -P T ln(u) in no order, the first lanes of them again */
-        int32_t bond;        /* 4 c, see sqa.c: what a flip costs more if both neighbours in time agree; of the type */
+        int32_t bond;    /* 4 c, see sqa.c: what a flip costs more if both neighbours in time agree; of the type */
         Rng rng;
 } SqaWalk;
 

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descent on the bits of a plain model by single flips, in the model's own numbers. */
+#pragma once
+
+#include "policy/qubo/search.h"
+
+/* x goes to a local minimum, or as far as the limit lets it; field is room for n. Tells the energy. */
+int64_t polish(const Qubo *q, Limit *l, uint8_t *x, int64_t *field, uint64_t *flips);
