@@ -1,7 +1,7 @@
 # decisions: no I/O, clock, log or global; libm, pthread and jansson only
 noinst_LTLIBRARIES += libpolicy.la libkernels.la
 KERNEL_CFLAGS = $(AM_CFLAGS) -ffp-contract=off -Wno-psabi
-libkernels_la_SOURCES = policy/qubo/kernels.c policy/qubo/kernels.h policy/qubo/kernels.inc.h policy/qubo/kernels-plain.c policy/qubo/kernel-anneal.inc.h policy/qubo/kernel-anneal-dense.inc.h policy/qubo/kernel-anneal-lanes.inc.h policy/qubo/kernel-qaoa.inc.h policy/qubo/kernel-qap.inc.h policy/qubo/kernel-qap-step.inc.h policy/qubo/kernel-sqa.inc.h policy/qubo/kernel-sqa-lanes.inc.h policy/qubo/kernel-tabu.inc.h policy/qubo/kernel-tabu-dense.inc.h policy/qubo/kernel-tabu-gain.inc.h
+libkernels_la_SOURCES = policy/qubo/kernels.c policy/qubo/kernels.h policy/qubo/kernels.inc.h policy/qubo/kernels-plain.c policy/qubo/kernel-anneal.inc.h policy/qubo/kernel-anneal-dense.inc.h policy/qubo/kernel-anneal-lanes.inc.h policy/qubo/kernel-multispin.inc.h policy/qubo/kernel-qaoa.inc.h policy/qubo/kernel-qap.inc.h policy/qubo/kernel-qap-step.inc.h policy/qubo/kernel-sqa.inc.h policy/qubo/kernel-sqa-lanes.inc.h policy/qubo/kernel-tabu.inc.h policy/qubo/kernel-tabu-dense.inc.h policy/qubo/kernel-tabu-gain.inc.h
 libkernels_la_CFLAGS = $(KERNEL_CFLAGS)
 libkernels_la_LIBADD =
 if X86_64
@@ -18,7 +18,7 @@ libpolicy_la_SOURCES = policy/topology.c policy/topology.h policy/snapshot.c pol
 	policy/roles.c policy/roles-split.c policy/roles.h \
 	policy/qubo/qubo.c policy/qubo/qubo-expand.c policy/qubo/qubo-penalty.c policy/qubo/penalty.h policy/qubo/qubo.h policy/qubo/lower.c policy/qubo/lower.h policy/qubo/lower-bound.c policy/qubo/real.c policy/qubo/real.h policy/qubo/recognise.c policy/qubo/recognise-model.c policy/qubo/recognise-product.c policy/qubo/recognise-prove.c policy/qubo/recognise-solve.c policy/qubo/recognise.h policy/qubo/recognise-internal.h policy/qubo/solver.c policy/qubo/solver.h policy/qubo/search.h policy/qubo/rng.h \
 	policy/qubo/frame.c policy/qubo/frame-tables.c policy/qubo/frame.h policy/qubo/state.c \
-	policy/qubo/genetic.c policy/qubo/greedy.c policy/qubo/rows.c policy/qubo/rows.h policy/qubo/anneal.c policy/qubo/anneal-dense.c policy/qubo/anneal-lanes.c policy/qubo/anneal.h policy/qubo/sa.c policy/qubo/exact.c policy/qubo/exact.h policy/qubo/bound.c policy/qubo/dual.c policy/qubo/dual.h \
+	policy/qubo/genetic.c policy/qubo/greedy.c policy/qubo/rows.c policy/qubo/rows.h policy/qubo/anneal.c policy/qubo/anneal-dense.c policy/qubo/anneal-lanes.c policy/qubo/anneal.h policy/qubo/multispin.c policy/qubo/multispin.h policy/qubo/sa.c policy/qubo/exact.c policy/qubo/exact.h policy/qubo/bound.c policy/qubo/dual.c policy/qubo/dual.h \
 	policy/qubo/sqa.c policy/qubo/sqa.h policy/qubo/sqa-walk.c policy/qubo/pt.c policy/qubo/pt.h policy/qubo/pt-replicas.c policy/qubo/polish.c policy/qubo/polish.h \
 	policy/qubo/tabu.c policy/qubo/tabu.h policy/qubo/tabu-walk.c policy/qubo/relink.c \
 	policy/qubo/permutation.c policy/qubo/permutation-elite.c policy/qubo/permutation-tabu.c policy/qubo/permutation-walk.c policy/qubo/permutation.h \

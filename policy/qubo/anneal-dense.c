@@ -94,6 +94,7 @@ static int dense_new(const Qubo *q, const Rows *rows, const Kernels *kernels, ui
                 .units = (uint32_t) (s->a.stride / s->lanes),
                 .work = (uint32_t) (4 + s->a.stride / 8),
                 .replicas = 1,
+                .look_every = 1,
         };
         s->weight = aligned_alloc(ANNEAL_VECTOR, (bytes + ANNEAL_VECTOR) / ANNEAL_VECTOR * ANNEAL_VECTOR);
         s->a.field = aligned_alloc(ANNEAL_VECTOR, (s->a.stride + s->lanes) * s->width);

@@ -44,6 +44,7 @@ static int lanes_new(const Qubo *q, const Rows *rows, const Kernels *kernels, ui
                 .units = q->n,
                 .work = (uint32_t) (4 + (q->n > 0 ? rows->first[q->n] / q->n : 0) / 4),
                 .replicas = anneal_lanes(rows),
+                .look_every = 1,
         };
         s->q = q;
         s->kernels = kernels;

@@ -4,7 +4,7 @@
  * temperatures read off the model's weights and ending in a descent; short runs first, then longer ones, so that an easy
  * model is done early and a hard one gets its long runs. A sweep offers one flip to each variable in every replica.
  *
- * The spread of a variable's cost over random points, sigma, is the scale: at .45 sigma hardly any order is left (that is
+ * The spread of a variable's cost over random points, sigma, is the scale: at HOT sigma hardly any order is left (that is
  * about where a dense spin glass freezes), and the lowest excitations of n variables are near sigma / sqrt(n) (the density
  * of local fields vanishes linearly at zero) or where coefficients are few, at their unit.
  *
@@ -17,17 +17,19 @@
 #include <math.h>
 
 #include "policy/qubo/kernels.h"
+#include "policy/qubo/multispin.h"
 
-#define HOT 0.45
-#define COLD 1.2
-#define COLD_UNITS 0.3
-#define FIRST_SWEEPS 32U
+#define HOT 0.4
+#define COLD 1.0
+#define COLD_UNITS 0.12
+#define FIRST_SWEEPS 128U /* of the first run, less for less than so many variables: */
+#define FIRST_VARIABLES 768U
 #define RUNS_PER_LENGTH 1U
 #define LOOK_FROM 0.7 /* of a run: from here on every sweep's best is looked at */
 #define STEPS_AT_ONCE 8192U
 #define DENSE_BYTES_MAX ((size_t) 1 << 30)
 #define PASSES 0.06 /* of the flips offered in a run, typically */
-#define DESCENT_SWEEPS 100U
+#define DESCENT_SWEEPS 20U
 
 typedef struct Anneal {
         const AnnealMethod *method;
@@ -85,6 +87,8 @@ static const AnnealMethod *choose_method(const Rows *r) {
         double lanes = (12 + 0.85 * degree) / anneal_lanes(r);
         double dense = PASSES * (30 + 1.3 * r->n / dense_lanes) + 2.0 / dense_lanes;
 
+        if (multispin_fits(r))
+                return &anneal_multispin;
         return bytes <= DENSE_BYTES_MAX && dense < lanes ? &anneal_dense : &anneal_by_lanes;
 }
 
@@ -127,7 +131,7 @@ static void run(Anneal *a, uint64_t seed, uint64_t stream, uint64_t length) {
                         a->method->cool(a->state,
                                         a->hot + (a->cold - a->hot) * (double) i / fmax((double) length - 1, 1));
                 whole = sweep(a, NULL);
-                if ((double) i >= LOOK_FROM * (double) length)
+                if ((double) i >= LOOK_FROM * (double) length && i % a->state->look_every == 0)
                         a->method->offer(a->state, &a->best, &a->limit);
         }
         if (whole)
@@ -136,8 +140,10 @@ static void run(Anneal *a, uint64_t seed, uint64_t stream, uint64_t length) {
 }
 
 static void anneal(Anneal *a, uint64_t seed, uint64_t left) {
+        uint64_t n = a->best.q->n, first = MAX(MIN(n * FIRST_SWEEPS / FIRST_VARIABLES, FIRST_SWEEPS), FIRST_SWEEPS / 8);
+
         for (uint64_t i = 0; left > 0 && !limit_hit(&a->limit); i++) {
-                uint64_t before = a->sweeps, length = MIN(left, FIRST_SWEEPS << MIN(i / RUNS_PER_LENGTH, 30U));
+                uint64_t before = a->sweeps, length = MIN(left, first << MIN(i / RUNS_PER_LENGTH, 30U));
 
                 run(a, seed, i, left - length < length ? left : length);
                 left -= MIN(left, a->sweeps - before);

@@ -66,6 +66,7 @@ typedef struct AnnealState {
         uint32_t units; /* a sweep offers flips to units 0, 1, ...: variables or vectors of them */
         uint32_t work;  /* of a unit, in steps of a few nanoseconds */
         uint32_t replicas;
+        uint32_t look_every; /* energies of replicas cost so many sweeps that they are looked at no more often */
 } AnnealState;
 
 typedef struct AnnealMethod {
@@ -77,7 +78,7 @@ typedef struct AnnealMethod {
         void (*offer)(AnnealState *s, Best *best, Limit *l);             /* the best replica, if it is better */
 } AnnealMethod;
 
-extern const AnnealMethod anneal_by_lanes, anneal_dense;
+extern const AnnealMethod anneal_by_lanes, anneal_dense, anneal_multispin;
 size_t anneal_dense_size(const Rows *r, unsigned *ret_lanes); /* bytes of its weights; variables in a vector */
 
 float *anneal_logs(uint64_t seed); /* ANNEAL_DRAWS values of -ln(u) in no order; from malloc, or NULL */

@@ -13,6 +13,7 @@
 
 struct AnnealLanes;
 struct AnnealDense;
+struct MultiSpin;
 struct SqaWalk;
 struct QapWalk;
 struct TabuWalk;
@@ -35,6 +36,10 @@ typedef struct Kernels {
         void (*anneal_energies[4])(const struct AnnealLanes *a, int64_t *ret);
         void (*anneal_thresholds[4])(void *to, const float *logs, size_t n, float t);
         uint32_t (*anneal_dense[4])(struct AnnealDense *a, uint32_t from, uint32_t to); /* by DenseType */
+        /* kernel-multispin.inc.h */
+        void (*multispin_sweep)(struct MultiSpin *m, uint32_t from, uint32_t to);
+        void (*multispin_fill)(struct MultiSpin *m, unsigned pool, uint32_t chance);
+        void (*multispin_count)(const struct MultiSpin *m, uint64_t *ret);
         /* kernel-sqa.inc.h, for lanes of 16 and 32 bits: how many of the variables from..to - 1 changed */
         uint32_t (*sqa_sweep16)(struct SqaWalk *w, uint32_t from, uint32_t to);
         uint32_t (*sqa_sweep32)(struct SqaWalk *w, uint32_t from, uint32_t to);

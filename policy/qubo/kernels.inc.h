@@ -2,6 +2,7 @@
 /* One table of kernels; included by each kernels-ISA.c, which defines KERNELS (its name) and KERNELS_NAME. */
 #include "policy/qubo/kernels.h"
 #include "policy/qubo/kernel-anneal.inc.h"
+#include "policy/qubo/kernel-multispin.inc.h"
 #include "policy/qubo/kernel-qaoa.inc.h"
 #include "policy/qubo/kernel-qap.inc.h"
 #include "policy/qubo/kernel-sqa.inc.h"
@@ -27,6 +28,9 @@ const Kernels KERNELS = {
         .anneal_energies = { anneal_energies8, anneal_energies16, anneal_energies32, anneal_energies64 },
         .anneal_thresholds = { anneal_thresholds8, anneal_thresholds16, anneal_thresholds32, anneal_thresholds64 },
         .anneal_dense = { anneal_dense1616, anneal_dense3216, anneal_dense3232, anneal_dense6432 },
+        .multispin_sweep = multispin_sweep,
+        .multispin_fill = multispin_fill,
+        .multispin_count = multispin_count,
         .sqa_sweep16 = sqa_sweep16,
         .sqa_sweep32 = sqa_sweep32,
         .sqa_lines16 = sqa_lines16,
