@@ -128,7 +128,10 @@ static void show_row(Table *t, const Comparison *c, size_t i) {
         value = instance_format_value(c->model->in, r->value);
         table_add(t, r->value == c->best ? INK_GOOD : INK_NONE, "%s", strempty(value));
         add_gap(t, c, r);
-        add_seconds(t, r->to_best);
+        if (r->has_target && !r->reached)
+                table_add(t, INK_WARN, "never");
+        else
+                add_seconds(t, r->has_target ? r->to_target : r->to_best);
         table_add(t, INK_NONE, "%.3g", (double) r->result.flips / ((double) r->usec * 1000));
         table_add(t, INK_NONE, "%s", r->result.proved ? "yes" : "no");
         table_add(t, INK_NONE, "%s", streq(r->result.solver, r->solver->name) ? "" : r->result.solver);
@@ -137,9 +140,11 @@ static void show_row(Table *t, const Comparison *c, size_t i) {
 static void show_table(const Comparison *c) {
         static const char *const columns[] = { "",          "SOLVER", ">BEST",     ">GAP", ">TIME TO BEST",
                                                ">FLIPS/NS", "PROVED", "*FOUND BY", NULL };
+        static const char *const targeted[] = { "",          "SOLVER", ">BEST",     ">GAP", ">TIME TO TARGET",
+                                                ">FLIPS/NS", "PROVED", "*FOUND BY", NULL };
         _cleanup_(table_freep) Table *t = NULL;
 
-        if (table_new(columns, &t) < 0)
+        if (table_new(c->n > 0 && c->runs[0].has_target ? targeted : columns, &t) < 0)
                 return;
         for (size_t i = 0; i < c->n; i++)
                 show_row(t, c, i);
@@ -327,7 +332,7 @@ static char *verdict(const Comparison *c) {
         else
                 r = asprintf(
                         &s,
-                        "Quantum-inspired (%s, simulated on this CPU) was not better here: it ends at %s, which %s has after %.6g s of the way to %s.",
+                        "Quantum-inspired (%s, simulated on this CPU) was not better here: it ends at %s, which %s has after %.6g s, on its way to %s.",
                         q->solver->name, strempty(a), o->solver->name, seconds(time_to(o, q->result.energy)),
                         strempty(b));
         return r < 0 ? NULL : s;
@@ -340,9 +345,16 @@ static int print_json(const Comparison *c, const Options *o, const char *words) 
                 (void) json_array_append_new(runs, run_to_json(&c->runs[i], o));
         if (!j || json_object_set_new(j, "runs", runs) < 0 || json_object_set_new(j, "verdict", json_string(words)) < 0)
                 return log_oom(), json_decref(j), EXIT_FAILED;
-        out_json(j);
+        out_json_digits(j, VALUE_DIGITS);
         json_decref(j);
         return EXIT_DONE;
+}
+
+static void show_known(const Model *m) {
+        _cleanup_free_ char *known = instance_format_value(m->in, m->known);
+
+        if (m->has_known)
+                show_field("best_known", "%s", strempty(known));
 }
 
 int compare_solvers(const Model *m, const Options *o) {
@@ -359,6 +371,7 @@ int compare_solvers(const Model *m, const Options *o) {
         if (o->json)
                 return print_json(&c, o, strempty(words));
         show_model(m);
+        show_known(m);
         out("\n");
         show_table(&c);
         show_unfit(&c);

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "common/clock.h"
 #include "common/fileio.h"
 #include "common/gzip.h"
 #include "common/log.h"
@@ -18,6 +19,7 @@
 #define MODEL_TEXT_MAX ((size_t) 1 << 30)
 #define KNOWN_MAX ((size_t) 16 << 20)
 #define KNOWN_FOLDERS 3U
+#define RECOGNISED_PER_USEC 10U /* couplings, both directions */
 
 static int unpack(const char *name, char **text, size_t *size) {
         _cleanup_free_ char *packed = TAKE_PTR(*text);
@@ -167,10 +169,15 @@ int model_load(const Options *o, const char *path, Model *ret) {
         return EXIT_DONE;
 }
 
-void model_recognise(Model *m) {
-        /* Without it the model is solved as it stands. */
-        if (m->in->q->n_groups == 0)
-                (void) qubo_recognise(m->in->q, &m->recognised);
+/* Not where it would take longer than the time that there is. Without it the model is solved as it stands. */
+void model_recognise(Model *m, const Options *o) {
+        const Qubo *q = m->in->q;
+        uint64_t begin = clock_monotonic_usec(), budget = solve_budget(o);
+
+        if (q->n_groups > 0 || (budget > 0 && q->row[q->n] / RECOGNISED_PER_USEC > budget))
+                return;
+        (void) qubo_recognise(q, &m->recognised);
+        m->recognise_usec = clock_monotonic_usec() - begin;
 }
 
 void model_done(Model *m) {

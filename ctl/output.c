@@ -248,7 +248,11 @@ unsigned out_change_bar(double now, double before, unsigned width) {
         return end;
 }
 
-void out_json(const json_t *j) {
-        (void) json_dumpf(j, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
+void out_json_digits(const json_t *j, unsigned digits) {
+        (void) json_dumpf(j, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
         fputc('\n', stdout);
+}
+
+void out_json(const json_t *j) {
+        out_json_digits(j, 12);
 }

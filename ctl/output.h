@@ -39,7 +39,9 @@ void out_bar(Ink ink, double share, unsigned width);                            
 /* Shares of width; shaded: what was saved, red: what grew. Returns the cells written. */
 unsigned out_change_bar(double now, double before, unsigned width);
 void out_json(const json_t *j);
-unsigned text_width(const char *s) _pure_; /* cells, for UTF-8 without wide characters */
+#define VALUE_DIGITS 15                                 /* all that a double has */
+void out_json_digits(const json_t *j, unsigned digits); /* of reals; out_json() has 12 */
+unsigned text_width(const char *s) _pure_;              /* cells, for UTF-8 without wide characters */
 
 typedef struct Table Table;
 /* Columns: "NAME", ">NAME" flush right, "*NAME" takes what is left of the line and wraps. */

@@ -72,12 +72,19 @@ void run_prepare(Run *r, const Model *m, const Solver *solver) {
         *r = (Run){ .model = m, .solver = solver, .best = INT64_MAX };
 }
 
+uint64_t solve_budget(const Options *o) {
+        return o->has_time ? o->time : o->has_sweeps ? 0 : DEFAULT_USEC;
+}
+
+/* Something is left for the solver in any case. */
+static uint64_t left_of(uint64_t budget, uint64_t used) {
+        return budget == 0 ? 0 : MAX(budget - MIN(budget, used), MAX(budget / 2, UINT64_C(1)));
+}
+
 static SolveParams params_of(Run *r, const Options *o, const atomic_bool *stop) {
         SolveParams p = { .seed = o->has_seed ? o->seed : 1,
                           .sweeps = o->has_sweeps ? o->sweeps : 0,
-                          .budget_usec = o->has_time     ? o->time
-                                         : o->has_sweeps ? 0
-                                                         : DEFAULT_USEC,
+                          .budget_usec = left_of(solve_budget(o), r->model->recognise_usec),
                           .stop = stop,
                           .threads = o->has_threads ? (unsigned) o->threads : 1,
                           .improved = improved,
@@ -101,7 +108,7 @@ void run_solver(Run *r, const Options *o, const atomic_bool *stop) {
                 r->error = -ENOMEM;
                 return;
         }
-        r->begin = clock_monotonic_usec();
+        r->begin = clock_monotonic_usec() - m->recognise_usec;
         r->error = solve(m, r->solver, &p, &r->result);
         if (r->error == -ECANCELED)
                 r->error = any_point(m, &r->result);

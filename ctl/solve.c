@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * solve: a file in, its best value out, in the file's own sense, and when it was found. Text has one key a line, value
- * and unit behind it; JSON has the same keys. Times are seconds of wall clock from the start of the solver; -1 is never.
+ * and unit behind it; JSON has the same keys. Times are seconds of wall clock since the file was read; -1 is never.
  */
 #include <errno.h>
 #include <math.h>
@@ -60,7 +60,7 @@ void show_model(const Model *m) {
 }
 
 /* 0.012, and as many digits as a microsecond has for less. */
-static void show_seconds(const char *key, double s) {
+void show_seconds(const char *key, double s) {
         if (s < 0)
                 show_field(key, "-1");
         else
@@ -120,7 +120,7 @@ static int show_result(const Run *r, const Options *o) {
         j = model_to_json(r->model);
         if (!j || json_object_update(j, run_to_json(r, o)) < 0)
                 return log_oom(), json_decref(j), EXIT_FAILED;
-        out_json(j);
+        out_json_digits(j, VALUE_DIGITS);
         json_decref(j);
         return EXIT_DONE;
 }
@@ -183,6 +183,6 @@ int verb_solve(const Options *o, int argc, char **argv) {
         if (r != EXIT_DONE)
                 return r;
         if (!o->no_recognise)
-                model_recognise(&m);
+                model_recognise(&m, o);
         return o->compare ? compare_solvers(&m, o) : solve_once(&m, o);
 }

@@ -13,13 +13,14 @@
 typedef struct Model {
         const char *path; /* as given */
         Instance *in;
-        Recognised *recognised; /* NULL: nothing, or it was not asked for */
+        Recognised *recognised;  /* NULL: nothing, or it was not asked for */
+        uint64_t recognise_usec; /* how long that took: it counts as time of each solver */
         bool has_known;
         double known; /* best known value */
 } Model;
 
 int model_load(const Options *o, const char *path, Model *ret); /* logs; EXIT_ code. Does not look for structure */
-void model_recognise(Model *m);
+void model_recognise(Model *m, const Options *o);
 void model_done(Model *m);
 bool model_is_better(const Model *m, long double a, long double b); /* in the file's sense */
 /* A file, "-" for standard output, or what is there and no regular file. *.gz is packed. Logs; EXIT_ code. */
@@ -58,7 +59,9 @@ json_t *run_to_json(const Run *r, const Options *o);
 json_t *json_value(const Instance *in, long double value); /* an integer where it is whole */
 double seconds(uint64_t usec);
 
+uint64_t solve_budget(const Options *o); /* microseconds; 0: none */
 int compare_solvers(const Model *m, const Options *o);
 json_t *model_to_json(const Model *m);
 void show_model(const Model *m);
+void show_seconds(const char *key, double s);
 void show_field(const char *key, const char *format, ...) _printf_(2, 3);

@@ -173,6 +173,8 @@ LIST
         done
         LC_ALL=C run -0 qschedctl solve --compare --time=0.05 "$I/qaplib/chr12a.dat.gz"
         [ "$(tr -d '\n' <<<"$output" | LC_ALL=C tr -d '\040-\176' | wc -c)" -eq 0 ]
+        run -0 qschedctl solve --compare --time=0.05 --target=2098 "$I/bqp/bqp50-1.qubo.gz"
+        [[ $output == *"TIME TO TARGET"* && $output == *"best_known      2098"* ]]
         run -0 qschedctl solve --compare --json --sweeps=3 "$I/placement/place_16x8.txt.gz"
         jq -e '(.runs | length) >= 3 and (.verdict | length) > 10 and ([.runs[] | .best // empty] | . == sort)' <<<"$output"
         fails 2 qschedctl solve --compare --solver=sa "$I/bqp/bqp50-1.qubo.gz"
