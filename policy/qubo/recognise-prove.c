@@ -113,17 +113,18 @@ int trial_prove(Trial *t) {
         return prove_groups(t);
 }
 
+/* P (1 - sum x)^2 leaves -P = -w / 2 in linear terms, of a permutation twice that; what else is there may shift it. */
 bool trial_is_evident(const Trial *t, uint32_t g) {
         const Qubo *q = t->q;
-        uint32_t first = q->group_first[g], end = first + q->group_size[g];
-        bool wanted = false;
+        uint32_t first = q->group_first[g], size = q->group_size[g];
+        int64_t sum = 0, w = t->pair[g];
 
-        if (q->group_size[g] < 3)
+        if (size < 3)
                 return false;
-        for (uint32_t v = first; v < end; v++)
-                wanted |= q->linear[v] < 0;
-        for (size_t k = q->row[first]; k < q->row[end]; k++)
-                if (abs(q->val[k]) > t->pair[g])
+        for (uint32_t v = first; v < first + size; v++)
+                sum += q->linear[v];
+        for (size_t k = q->row[first]; k < q->row[first + size]; k++)
+                if (abs(q->val[k]) > w)
                         return false;
-        return wanted;
+        return 4 * sum <= -w * size && sum >= -2 * w * size;
 }
