@@ -4,6 +4,10 @@
 #define TABU_VECTORS (TABU_BLOCK / TABU_LANES)
 typedef TABU_WEIGHT TABU_W(TabuRow) __attribute__((vector_size(TABU_LANES * sizeof(TABU_WEIGHT)), may_alias));
 
+#ifndef TABU_WIDE
+#define TABU_WIDE(row) __builtin_convertvector(*(row), TABU_(TabuV))
+#endif
+
 static uint32_t TABU_W(tabu_dense)(TabuWalk *w, uint32_t i, uint32_t tenure) {
         const TABU_W(TabuRow) *row = (const TABU_W(TabuRow) *) ((const TABU_WEIGHT *) w->dense + i * w->stride);
         TABU_(TabuV) *gain = (TABU_(TabuV) *) w->gain, *lows = (TABU_(TabuV) *) w->low;
@@ -19,8 +23,9 @@ static uint32_t TABU_W(tabu_dense)(TabuWalk *w, uint32_t i, uint32_t tenure) {
         for (uint32_t b = 0; b < blocks; b++) {
                 TABU_(TabuV) low = TABU_(tabu_all)(TABU_MOST);
 
+#pragma GCC unroll 8
                 for (unsigned k = 0; k < TABU_VECTORS; k++) {
-                        TABU_(TabuV) turn = *ones++ ^ flip, d = __builtin_convertvector(*row++, TABU_(TabuV));
+                        TABU_(TabuV) turn = *ones++ ^ flip, d = TABU_WIDE(row++);
 
 #ifdef TABU_SHIFT
                         d <<= shift;
@@ -38,5 +43,6 @@ static uint32_t TABU_W(tabu_dense)(TabuWalk *w, uint32_t i, uint32_t tenure) {
 #undef TABU_W
 #undef TABU_WEIGHT
 #undef TABU_SHIFT
+#undef TABU_WIDE
 #undef TABU_LANES
 #undef TABU_VECTORS

@@ -25,11 +25,15 @@ TABU_INLINE TABU_(TabuV) TABU_(tabu_max)(TABU_(TabuV) a, TABU_(TabuV) b) {
 }
 
 TABU_INLINE TABU_GAIN TABU_(tabu_least)(TABU_(TabuV) v) {
+#ifdef TABU_LEAST_OF
+        return TABU_LEAST_OF(v);
+#else
         TABU_GAIN least = v[0];
 
         for (unsigned k = 1; k < TABU_LANES; k++)
                 least = v[k] < least ? v[k] : least;
         return least;
+#endif
 }
 
 TABU_INLINE TABU_(TabuV) TABU_(tabu_all)(TABU_GAIN v) {

@@ -5,6 +5,8 @@
  * other that always flips the best of the variables in which they differ, and tabu search from a point well between the
  * two. What comes out replaces the worst of the elite if it is better and not there yet. When nothing has been
  * replaced for a long time a new elite begins, around the best point, with more patience.
+ *
+ * Where a point and its complement have the same energy always (a cut), the complement stands for a point that is nearer.
  */
 #include <errno.h>
 
@@ -12,9 +14,9 @@
 
 #define ELITE 10U
 #define FAILURES (2 * ELITE)     /* in a row, of relinking, before a new elite */
-#define PATIENCE_PER_VARIABLE 5U /* steps */
+#define PATIENCE_PER_VARIABLE 2U /* steps */
 #define PATIENCE_LEAST 100U
-#define DOUBLINGS 2U /* of the patience */
+#define DOUBLINGS 3U /* of the patience */
 
 typedef struct Elite {
         Tabu *t;
@@ -22,18 +24,36 @@ typedef struct Elite {
         uint8_t *x;       /* ELITE points, and one more that is being made */
         int64_t energy[ELITE];
         uint64_t patience;
+        bool symmetric; /* complements are the same */
 } Elite;
 
 static uint8_t *point(const Elite *e, uint32_t k) {
         return e->x + (size_t) k * e->n;
 }
 
-static uint32_t distance(const uint8_t *a, const uint8_t *b, uint32_t n) {
+static bool is_symmetric(const Qubo *q) {
+        for (uint32_t i = 0; i < q->n; i++) {
+                int64_t sum = 2 * (int64_t) q->linear[i];
+
+                for (size_t k = q->row[i]; k < q->row[i + 1]; k++)
+                        sum += q->val[k];
+                if (sum != 0)
+                        return false;
+        }
+        return true;
+}
+
+/* Between two points; b becomes its complement where that is nearer and the same. */
+static uint32_t distance(const Elite *e, const uint8_t *a, uint8_t *b) {
         uint32_t d = 0;
 
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = 0; i < e->n; i++)
                 d += a[i] ^ b[i];
-        return d;
+        if (!e->symmetric || d <= e->n / 2)
+                return d;
+        for (uint32_t i = 0; i < e->n; i++)
+                b[i] ^= 1;
+        return e->n - d;
 }
 
 /* Takes the new point (number ELITE) in; false: it is not better than the worst, or there already. */
@@ -41,7 +61,7 @@ static bool elite_offer(Elite *e, int64_t energy) {
         uint32_t worst = 0;
 
         for (uint32_t k = 0; k < e->size; k++) {
-                if (e->energy[k] == energy && distance(point(e, k), point(e, ELITE), e->n) == 0)
+                if (e->energy[k] == energy && distance(e, point(e, k), point(e, ELITE)) == 0)
                         return false;
                 if (e->energy[k] > e->energy[worst])
                         worst = k;
@@ -108,7 +128,7 @@ static int walk_between(Elite *e, uint32_t from, uint32_t to, uint32_t flips) {
 
 static int relink(Elite *e, Rng *rng, bool *ret_taken) {
         uint32_t from = rng_below(rng, e->size), to = (from + 1 + rng_below(rng, e->size - 1)) % e->size;
-        uint32_t d = distance(point(e, from), point(e, to), e->n);
+        uint32_t d = distance(e, point(e, from), point(e, to));
         int r;
 
         r = walk_between(e, from, to, d / 3 + rng_below(rng, d / 2 - d / 3 + 1));
@@ -131,7 +151,7 @@ static void begin_anew(Elite *e, uint64_t round) {
 }
 
 int relink_search(Tabu *t, uint64_t seed) {
-        Elite e = { .t = t, .n = t->w.n };
+        Elite e = { .t = t, .n = t->w.n, .symmetric = is_symmetric(t->q) };
         _cleanup_free_ uint8_t *x = calloc(ELITE + 1, e.n);
         const uint8_t *start = t->limit.p->start;
         Rng rng;

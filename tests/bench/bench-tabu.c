@@ -2,8 +2,8 @@
 /*
  * How fast a step of the tabu walk is, and how long tabu search takes to known values. Times are CPU time of the thread.
  *
- *   bench-tabu                 steps for models of several sizes and every kernel, then p3000.1 to its best known value
- *   bench-tabu FILE VALUE ...  seconds to the value for five seeds, at most LIMIT_SECONDS each
+ *   bench-tabu [KERNEL]        steps for models of several sizes and every kernel, then p3000.1 to its best known value
+ *   bench-tabu [--limit=SECONDS] FILE VALUE ...  seconds to the value for five seeds
  *   bench-tabu p:N:D:SEED VALUE ...  the same for an instance of Palubeckis's generator: n, density in per cent, seed
  *
  * That generator (2002, of the instances p3000.1 to p7000.3): Lehmer's numbers 16807 s mod 2^31 - 1; of the upper
@@ -17,10 +17,12 @@
 #include "policy/formats/format.h"
 #include "policy/qubo/tabu.h"
 
-#define LIMIT_SECONDS 20U
+#define LIMIT_SECONDS 20
 #define SEEDS 5U
 #define FILE_MAX ((size_t) 64 << 20)
 #define CHAIN 20000000U
+
+static double limit_seconds = LIMIT_SECONDS;
 
 static double now(void) {
         struct timespec t;
@@ -87,7 +89,7 @@ static Instance *read_instance(const char *path) {
 /* Microseconds of a step: the difference of a long and a short run. */
 static double step_usec(const Qubo *q, const Kernels *k) {
         double seconds[2], least = INFINITY;
-        uint64_t steps = 10000 + UINT64_C(30000000) / (q->n + 100);
+        uint64_t steps = 200000;
 
         for (unsigned run = 0; run < 3; run++) {
                 for (unsigned i = 0; i < 2; i++) {
@@ -105,7 +107,7 @@ static double step_usec(const Qubo *q, const Kernels *k) {
         return least * 1e6 / (double) steps;
 }
 
-static void bench_steps(void) {
+static void bench_steps(const char *only) {
         static const struct {
                 uint32_t n, density;
                 double goal; /* at 3.1 GHz; 0: none */
@@ -118,7 +120,7 @@ static void bench_steps(void) {
                 if (palubeckis(rows[i].n, rows[i].density, 1, &q) < 0)
                         exit(EXIT_FAILURE);
                 for (const Kernels *const *k = kernels_all; *k; k++)
-                        if ((*k)->supported())
+                        if ((*k)->supported() && (streq(only, "") || streq(only, (*k)->name)))
                                 printf("%-6s n=%-5u %3u %%: %.3f us a step (goal %.2f), %.2f GHz\n", (*k)->name,
                                        rows[i].n, rows[i].density, step_usec(q, *k), rows[i].goal, clock_ghz());
         }
@@ -136,7 +138,7 @@ static void bench_time(const char *name, const Qubo *q, int64_t target) {
 
         for (unsigned s = 0; s < SEEDS; s++) {
                 SolveParams p = { .seed = s + 1,
-                                  .budget_usec = LIMIT_SECONDS * UINT64_C(1000000),
+                                  .budget_usec = (uint64_t) (limit_seconds * 1e6),
                                   .clock = now_usec,
                                   .has_target = true,
                                   .target = target };
@@ -176,11 +178,16 @@ static void bench_name(const char *name, const char *value) {
 }
 
 int main(int argc, char **argv) {
-        if (argc < 3) {
-                bench_steps();
+        int first = 1;
+
+        setvbuf(stdout, NULL, _IOLBF, 0);
+        if (argc > 1 && strncmp(argv[1], "--limit=", 8) == 0)
+                limit_seconds = strtod(argv[first++] + 8, NULL);
+        if (argc - first < 2) {
+                bench_steps(argc > first ? argv[first] : "");
                 bench_name("p:3000:50:31000", "3931583");
         }
-        for (int i = 1; i + 1 < argc; i += 2)
+        for (int i = first; i + 1 < argc; i += 2)
                 bench_name(argv[i], argv[i + 1]);
         return EXIT_SUCCESS;
 }
