@@ -31,8 +31,20 @@ static void ramp(unsigned layers, double gamma, double beta, QaoaAngles *ret) {
         }
 }
 
-void qaoa_ramp(unsigned layers, double stretch, QaoaAngles *ret) {
-        ramp(layers, stretch * RAMP_GAMMA, stretch * RAMP_BETA, ret);
+/* Two of d choices differ by twice a deviation where d is 2, and by sqrt(2) of them where it is large: then angles are
+ * larger, that of the mixer, too (as measured). */
+static double widening(const QaoaShape *h) {
+        double sum = 0;
+
+        for (unsigned i = 0; i < h->n_dims; i++)
+                sum += sqrt(2 - 2.0 / h->dims[i].size);
+        return h->n_dims > 0 ? sum / h->n_dims : 1;
+}
+
+void qaoa_ramp(const QaoaState *s, unsigned layers, double stretch, QaoaAngles *ret) {
+        double by = stretch * widening(qaoa_state_shape(s));
+
+        ramp(layers, by * RAMP_GAMMA, by * RAMP_BETA, ret);
 }
 
 static double course(const double *angle, unsigned layers, double at) {

@@ -22,7 +22,7 @@
 #define TILE_CHUNKS ((size_t) 512)
 #define COLUMNS_MIN ((size_t) 2)
 #define ROW_MIN 64U    /* rows of so many amplitudes have little padding, whatever they are */
-#define ROW_MAX 1024U  /* of several dimensions */
+#define ROW_MAX 4096U  /* so the smaller of two groups can always be a row */
 #define TANGENT_MAX 16 /* its 24th power is far from the end of the range of a float */
 #define FACTOR_MIN 1e-9
 #define HUGE_PAGE ((size_t) 2 << 20)

@@ -101,7 +101,7 @@ typedef struct QaoaSearch {
 
 double qaoa_unit(const QaoaState *s); /* gamma by which a typical change of one dimension turns by about a radian */
 /* gamma rises and beta falls linearly, as in annealing; stretch: times what is usually best. */
-void qaoa_ramp(unsigned layers, double stretch, QaoaAngles *ret);
+void qaoa_ramp(const QaoaState *s, unsigned layers, double stretch, QaoaAngles *ret);
 /* The same course in more layers. */
 void qaoa_interpolate(const QaoaAngles *from, unsigned layers, QaoaAngles *ret);
 /* False: ended by the limit, by the callback, or because too few layers are left. */

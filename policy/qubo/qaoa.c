@@ -7,10 +7,10 @@
  *
  * A round has a number of layers to spend. It looks at schedules of 1, 2, 4, ... layers once each, so that a short time
  * sees something, and tunes the deepest: first the two numbers of a linear ramp, then the course at two and at three points.
- * Measured on random models of 10 to 20 qubits, four times the depth finds the optimum about five times as often, and all
- * angles of their own, at ten times the evaluations, about twice as often: so depth comes first, up to LAYERS_MAX. Each round
- * may spend twice as many layers as the one before, and begins near the usual ramp. After each evaluation points are
- * drawn, as many as take a small part of its time.
+ * Measured on random models of 10 to 18 qubits and of 4 to 9 groups (bench-qaoa quality), twice the depth gains as much
+ * as tuning does, and three points of the course nearly as much as all angles of their own: so depth comes first, up to
+ * LAYERS_MAX. Each round may spend twice as many layers as the one before, and begins near the usual ramp. After each
+ * evaluation points are drawn, as many as take a small part of its time.
  *
  * A sweep is a layer; flips are amplitudes times dimensions. Memory: see qaoa-state.h; fits() is that. Angles: O(layers).
  */
@@ -95,12 +95,12 @@ static bool run_round(Run *r, uint64_t layers, uint64_t *left, double stretch) {
         unsigned depth = 1;
 
         while (depth < LAYERS_MAX && 2 * depth * LAYERS_PER_DEPTH <= given) {
-                qaoa_ramp(depth, stretch, &a);
+                qaoa_ramp(r->s, depth, stretch, &a);
                 if (!qaoa_evaluate(&search, &a))
                         break;
                 depth *= 2;
         }
-        qaoa_ramp(depth, stretch, &a);
+        qaoa_ramp(r->s, depth, stretch, &a);
         if (tune(&search, &a) && qaoa_evaluate(&search, &a))
                 (void) draw(r, SHOTS_LAST);
         *left -= given - search.layers_left;

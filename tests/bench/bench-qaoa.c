@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast a layer of the simulated QAOA circuit is. Times are the least CPU time of several runs, each
- * beside the clock rate that was measured with it (a chain of additions, one a cycle): nanoseconds scale with the clock.
+ * How fast a layer of the simulated QAOA circuit is; and, as "bench-qaoa quality", how good its angles are on random
+ * models. Times are the least CPU time of several runs, each beside the clock rate that was measured with it (a chain of
+ * additions, one a cycle): nanoseconds scale with the clock.
  */
 #include <math.h>
 #include <time.h>
@@ -11,6 +12,7 @@
 
 #define CHAIN 20000000U
 #define RUNS 7U
+#define MODELS 5U
 
 static double now(void) {
         struct timespec t;
@@ -33,13 +35,13 @@ static double clock_ghz(void) {
         return best;
 }
 
-static int model(uint32_t qubits, uint32_t groups, uint32_t size, Qubo **ret) {
+static int model(uint32_t qubits, uint32_t groups, uint32_t size, uint64_t seed, Qubo **ret) {
         _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL;
         uint32_t n = qubits + groups * size;
         int e = qubo_builder_new(n, &b);
         Rng rng;
 
-        rng_seed(&rng, 7, n);
+        rng_seed(&rng, seed, n);
         for (uint32_t g = 0; g < groups; g++)
                 e |= qubo_add_group(b, qubits + g * size, size);
         for (uint32_t i = 0; i < n; i++)
@@ -86,7 +88,7 @@ static void bench_layer(const Kernels *k, uint32_t qubits, uint32_t groups, uint
         Limit l;
 
         limit_init(&l, &p);
-        if (model(qubits, groups, size, &q) < 0)
+        if (model(qubits, groups, size, 7, &q) < 0)
                 exit(EXIT_FAILURE);
         build = now();
         if (qaoa_state_new(q, k, &l, &s) < 0)
@@ -105,7 +107,86 @@ static void bench_layer(const Kernels *k, uint32_t qubits, uint32_t groups, uint
                (layer - mixers) * 1e9 / amplitudes, moments * 1e9 / amplitudes, build * 1e9 / amplitudes, clock_ghz());
 }
 
+/* The share of the way from the mean of all points to the least that the expectation has gone; and how likely the optimum
+ * is drawn. */
+typedef struct Quality {
+        double ratio, probability;
+} Quality;
+
+static void add_quality(QaoaState *s, QaoaSearch *search, QaoaAngles *a, Quality *q) {
+        const QaoaEnergies *e = qaoa_state_energies(s);
+
+        if (!qaoa_evaluate(search, a))
+                exit(EXIT_FAILURE);
+        q->ratio += (e->mean - (a->expectation - (double) e->least)) / e->mean / MODELS;
+        q->probability += qaoa_probability(s, 0) / MODELS;
+}
+
+static bool go_on(QaoaSearch *search, const QaoaAngles *a) {
+        return true;
+}
+
+static void measure_quality(QaoaState *s, unsigned layers, Quality quality[static 3]) {
+        QaoaSearch search = { .s = s, .evaluated = go_on, .layers_left = UINT64_MAX };
+        QaoaAngles a;
+
+        qaoa_ramp(s, layers, 1, &a);
+        add_quality(s, &search, &a, &quality[0]);
+        qaoa_optimise_ramp(&search, &a, 8);
+        for (unsigned knots = 2; knots <= MIN(layers, 3U); knots++)
+                qaoa_optimise(&search, &a, knots, 12 * knots);
+        add_quality(s, &search, &a, &quality[1]);
+        if (layers > 16)
+                return;
+        if (layers > 1)
+                qaoa_optimise(&search, &a, layers, 20 * layers);
+        add_quality(s, &search, &a, &quality[2]);
+}
+
+static void bench_quality(uint32_t qubits, uint32_t groups, uint32_t size) {
+        Quality quality[7][3] = {};
+        double plain = 0;
+
+        for (unsigned m = 0; m < MODELS; m++) {
+                _cleanup_(qaoa_state_freep) QaoaState *s = NULL;
+                _cleanup_(qubo_freep) Qubo *q = NULL;
+                SolveParams p = {};
+                Limit l;
+
+                limit_init(&l, &p);
+                if (model(qubits, groups, size, m, &q) < 0 || qaoa_state_new(q, kernels_best(), &l, &s) < 0 ||
+                    qaoa_run(s, 0, NULL, NULL) < 0)
+                        exit(EXIT_FAILURE);
+                plain += qaoa_probability(s, 0) / MODELS;
+                for (unsigned k = 0; k < ELEMENTSOF(quality); k++)
+                        measure_quality(s, 1U << k, quality[k]);
+        }
+        printf("%u qubits, %u groups of %u, %u models: one of all points is the optimum with probability %.3g\n",
+               qubits, groups, size, MODELS, plain);
+        for (unsigned k = 0; k < ELEMENTSOF(quality); k++) {
+                static const char *const names[] = { "ramp as it comes", "tuned at 3 points", "all angles tuned" };
+
+                printf("  %2u layers", 1U << k);
+                for (unsigned i = 0; i < ELEMENTSOF(names) && quality[k][i].probability > 0; i++)
+                        printf("  %s %.3f, %.3g", names[i], quality[k][i].ratio, quality[k][i].probability);
+                printf("\n");
+        }
+}
+
+static void bench_all_quality(void) {
+        static const struct {
+                uint32_t qubits, groups, size;
+        } cases[] = { { 10, 0, 0 }, { 14, 0, 0 }, { 18, 0, 0 }, { 0, 4, 8 }, { 0, 5, 6 }, { 0, 9, 3 }, { 0, 4, 16 } };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++)
+                bench_quality(cases[i].qubits, cases[i].groups, cases[i].size);
+}
+
 int main(int argc, char **argv) {
+        if (argc > 1 && streq(argv[1], "quality")) {
+                bench_all_quality();
+                return EXIT_SUCCESS;
+        }
         for (size_t i = 0; i < ELEMENTSOF(spaces); i++)
                 for (const Kernels *const *k = kernels_all; *k; k++)
                         if ((*k)->supported() && (argc < 2 || streq(argv[1], (*k)->name)))
