@@ -12,9 +12,10 @@ typedef struct Expansion {
         const Qubo *q;
         QuboExpand what;
         Qubo *to;
-        size_t n;        /* entries so far */
-        uint32_t *order; /* groups by their first variable */
-        int32_t *turned; /* distance, transposed */
+        size_t n;         /* entries so far */
+        uint32_t *order;  /* groups by their first variable */
+        int32_t *turned;  /* distance, transposed */
+        int64_t farthest; /* the largest of all distances, by size */
 } Expansion;
 
 /* Of ordered pairs of groups that a product couples. */
@@ -82,12 +83,30 @@ static int expand_row(Expansion *e, uint32_t v) {
         return r;
 }
 
+/* Products alone, of choices from..end, none of which leaves int32. */
+static void put_products(Expansion *e, uint32_t first, uint32_t from, uint32_t end, int32_t f, int32_t b,
+                         const int32_t *there, const int32_t *back) {
+        uint32_t *col = e->to->col;
+        int32_t *val = e->to->val;
+        size_t n = e->n;
+
+        for (uint32_t d = from; d < end; d++) {
+                int32_t w = f * there[d] + b * back[d];
+
+                col[n] = first + d;
+                val[n] = w;
+                n += w != 0;
+        }
+        e->n = n;
+}
+
 /* What choice v of a permutation costs with the choices of group h; *k moves over the row's entries of h. */
 static int expand_against(Expansion *e, uint32_t v, uint32_t h, size_t *k) {
         const Qubo *q = e->q;
         uint32_t n = q->n_groups, g = v / n, c = v % n, first = h * n;
         const int32_t *w = qubo_table_row(q, v, h), *there = NULL, *back = NULL;
         int64_t f = 0, b = 0;
+        bool alone = e->turned && !w && (*k == q->row[v + 1] || q->col[*k] >= first + n);
         int r = 0;
 
         if (e->turned) {
@@ -95,6 +114,14 @@ static int expand_against(Expansion *e, uint32_t v, uint32_t h, size_t *k) {
                 back = e->turned + (size_t) c * n;
                 f = q->flow[(size_t) g * n + h];
                 b = q->flow[(size_t) h * n + g];
+        }
+        if (alone && (llabs(f) + llabs(b)) * e->farthest <= INT32_MAX) {
+                put_products(e, first, 0, c, (int32_t) f, (int32_t) b, there, back);
+                e->to->col[e->n] = first + c;
+                e->to->val[e->n] = 0;
+                e->n += e->what.conflicts;
+                put_products(e, first, c + 1, n, (int32_t) f, (int32_t) b, there, back);
+                return 0;
         }
         for (uint32_t d = 0; d < n && r >= 0; d++) {
                 bool entry = *k < q->row[v + 1] && q->col[*k] == first + d;
@@ -164,8 +191,10 @@ static int turn_distance(Expansion *e) {
         if (!e->turned)
                 return -ENOMEM;
         for (size_t c = 0; c < n; c++)
-                for (size_t d = 0; d < n; d++)
+                for (size_t d = 0; d < n; d++) {
                         e->turned[d * n + c] = q->distance[c * n + d];
+                        e->farthest = MAX(e->farthest, llabs(q->distance[c * n + d]));
+                }
         return 0;
 }
 
