@@ -7,7 +7,7 @@
 #define NARROW_MOST (INT16_MAX - 1) /* the greatest value is that of closed variables */
 #define ROOM_LEAST 16U              /* steps between two looks at all gains: with fewer the walk becomes wider */
 /* Couplings are walked through as rows if they are fewer than one in so many variables. */
-#define DENSE_PART 48U
+#define DENSE_PART 64U /* measured: at 1 % both take as long, at 2 % dense rows are faster */
 
 static int64_t get(const void *a, unsigned bytes, size_t i) {
         return bytes == 2 ? ((const int16_t *) a)[i] : bytes == 4 ? ((const int32_t *) a)[i] : ((const int64_t *) a)[i];
