@@ -99,22 +99,19 @@ static uint32_t counterpart(const Placement *p, uint32_t now, unsigned rank) {
         return UINT32_MAX;
 }
 
-/* What the choices at positions a and b of `chosen` cost together (b == n: a alone). */
-static void cost_of(const Placement *p, uint32_t *chosen, size_t n, size_t a, size_t b, double *terms) {
+/* Adds what the choice at position b costs beside all but the one at position a. */
+static void add_cost(const Placement *p, uint32_t *chosen, size_t n, size_t a, size_t b, double *terms) {
         uint32_t kept = chosen[a];
 
-        memset(terms, 0, PLACEMENT_TERM_MAX * sizeof(double));
-        placement_share(p, chosen[a], chosen, n, 1, terms);
-        if (b == n)
-                return;
         chosen[a] = chosen[b]; /* the pair of the two is counted already: a variable has no price with itself */
         placement_share(p, chosen[b], chosen, n, 1, terms);
         chosen[a] = kept;
 }
 
-/* Terms now and then when position `at` takes `alternative`, by swapping with who has it where that is possible. */
-static void weigh(const Placement *p, uint32_t *chosen, size_t n, size_t at, uint32_t alternative, double *now,
-                  double *then, bool *ret_swap) {
+/* Terms now and then when position `at` takes `alternative`, by swapping with who has it where that is possible. `here`:
+ * what the choice at `at` costs now. */
+static void weigh(const Placement *p, uint32_t *chosen, size_t n, size_t at, uint32_t alternative, const double *here,
+                  double *now, double *then, bool *ret_swap) {
         uint32_t old = chosen[at], theirs = UINT32_MAX;
         size_t other = occupant(p, alternative, chosen, n);
 
@@ -122,16 +119,20 @@ static void weigh(const Placement *p, uint32_t *chosen, size_t n, size_t at, uin
                 theirs = counterpart(p, old, p->candidates[chosen[other]].rank);
         if (theirs == UINT32_MAX)
                 other = n;
-        cost_of(p, chosen, n, at, other, now);
+        memcpy(now, here, PLACEMENT_TERM_MAX * sizeof(double));
+        memset(then, 0, PLACEMENT_TERM_MAX * sizeof(double));
+        if (other < n)
+                add_cost(p, chosen, n, at, other, now);
         chosen[at] = alternative;
         if (other < n) {
                 uint32_t kept = chosen[other];
 
                 chosen[other] = theirs;
-                cost_of(p, chosen, n, at, other, then);
+                placement_share(p, alternative, chosen, n, 1, then);
+                add_cost(p, chosen, n, at, other, then);
                 chosen[other] = kept;
         } else
-                cost_of(p, chosen, n, at, n, then);
+                placement_share(p, alternative, chosen, n, 1, then);
         chosen[at] = old;
         *ret_swap = other < n;
 }
@@ -147,7 +148,7 @@ static const char *no_choice(const Placement *p, const Candidate *c) {
 static int explain_group(const Placement *p, size_t at, uint32_t first, uint32_t count, uint32_t *chosen, size_t n,
                          char ***reasons) {
         const Candidate *c = p->candidates + chosen[at];
-        double here[PLACEMENT_TERM_MAX] = {}, best[PLACEMENT_TERM_MAX] = {}, gap;
+        double alone[PLACEMENT_TERM_MAX] = {}, here[PLACEMENT_TERM_MAX] = {}, best[PLACEMENT_TERM_MAX] = {}, gap;
         _cleanup_free_ char *what = NULL, *other = NULL, *why = NULL;
         const char *as_now = c->current ? " (as now)" : "";
         uint32_t next = UINT32_MAX;
@@ -157,13 +158,14 @@ static int explain_group(const Placement *p, size_t at, uint32_t first, uint32_t
         r = describe(p, c, &what);
         if (r < 0)
                 return r;
+        placement_share(p, chosen[at], chosen, n, 1, alone);
         for (uint32_t i = first; i < first + count; i++) {
                 double now[PLACEMENT_TERM_MAX], then[PLACEMENT_TERM_MAX];
                 bool swap;
 
                 if (!materially_different(p, c, p->candidates + i))
                         continue;
-                weigh(p, chosen, n, at, i, now, then, &swap);
+                weigh(p, chosen, n, at, i, alone, now, then, &swap);
                 if (next != UINT32_MAX && total(then) - total(now) >= total(best) - total(here))
                         continue;
                 next = i;

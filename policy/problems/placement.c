@@ -409,14 +409,20 @@ void placement_share(const Placement *p, uint32_t variable, const uint32_t *chos
                      double *terms) {
         const Candidate *c = p->candidates + variable;
         double sums[PLACEMENT_TERM_MAX] = {};
+        size_t of_kind[PAIR_OWN + 1][PLACEMENT_TERM_MAX], n_of_kind[PAIR_OWN + 1] = {};
 
+        for (size_t t = 0; placement_terms[t].name; t++) {
+                PairKind kind = placement_terms[t].pair_kind;
+
+                of_kind[kind][n_of_kind[kind]++] = t;
+        }
+        n_of_kind[PAIR_NONE] = 0;
         for (size_t i = 0; i < n; i++) {
                 const Candidate *d = p->candidates + chosen[i];
                 PairKind kind = pair_kind(c, d);
 
-                for (size_t t = 0; kind != PAIR_NONE && placement_terms[t].name; t++)
-                        if (placement_terms[t].pair_kind == kind)
-                                sums[t] += placement_pair_value(p, t, c, d);
+                for (size_t k = 0; k < n_of_kind[kind]; k++)
+                        sums[of_kind[kind][k]] += placement_pair_value(p, of_kind[kind][k], c, d);
         }
         for (size_t t = 0; placement_terms[t].name; t++) {
                 double alone = placement_terms[t].unary ? placement_terms[t].unary(p, c) : 0;

@@ -10,6 +10,8 @@
 #include "policy/qubo/frame.h"
 
 #define PROOF_MAX_VARIABLES 4096U
+#define EARLY_SWEEPS 8U /* many models of a placement's size are solved by then, and proved at the root */
+#define EARLY_STEPS 1000000U
 #define FIRST_SWEEPS 200U
 #define SHARE_FIRST 4U /* of the time: annealing, at most */
 #define SHARE_PROBE 8U /* branch and bound, to see how far it gets */
@@ -52,12 +54,17 @@ static int prove(Auto *a, Limit *probe, Limit *whole, uint64_t max_steps) {
 /* By counts alone. */
 static int solve_counted(Auto *a, uint64_t sweeps) {
         const Qubo *q = a->f->q;
-        uint64_t all = sweeps > 0 ? sweeps : sa_default_sweeps(q), first = MIN(all, FIRST_SWEEPS);
+        uint64_t all = sweeps > 0 ? sweeps : sa_default_sweeps(q), early = MIN(all, EARLY_SWEEPS);
+        uint64_t first = MIN(all, FIRST_SWEEPS), steps = sweeps > 0 ? exact_steps(q, sweeps) : DEFAULT_STEPS;
         int r;
 
-        r = anneal(a, &a->limit, first);
+        r = anneal(a, &a->limit, early);
         if (r >= 0 && worth_a_proof(q) && !limit_hit(&a->limit))
-                r = prove(a, NULL, &a->limit, sweeps > 0 ? exact_steps(q, sweeps) : DEFAULT_STEPS);
+                r = prove(a, NULL, &a->limit, MIN(steps, EARLY_STEPS));
+        if (r >= 0 && !a->r->proved && first > early && !limit_hit(&a->limit))
+                r = anneal(a, &a->limit, first - early);
+        if (r >= 0 && !a->r->proved && worth_a_proof(q) && !limit_hit(&a->limit))
+                r = prove(a, NULL, &a->limit, steps);
         if (r >= 0 && !a->r->proved && all > first && !limit_hit(&a->limit))
                 r = anneal(a, &a->limit, all - first);
         return r;

@@ -27,7 +27,7 @@ typedef struct Assignment {
         int64_t *cost; /* rows x columns */
         int64_t *row_price, *column_price, *slack;
         uint32_t *row_of, *way;
-        bool *used;
+        bool *used, *matched;
         uint32_t n_rows, n_columns;
 } Assignment;
 
@@ -60,6 +60,7 @@ static void assignment_done(Assignment *w) {
         free(w->row_of);
         free(w->way);
         free(w->used);
+        free(w->matched);
 }
 
 static int assignment_init(Assignment *w, size_t rows, size_t columns) {
@@ -70,7 +71,10 @@ static int assignment_init(Assignment *w, size_t rows, size_t columns) {
         w->row_of = calloc(columns + 1, sizeof(*w->row_of));
         w->way = calloc(columns + 1, sizeof(*w->way));
         w->used = calloc(columns + 1, sizeof(*w->used));
-        return w->cost && w->row_price && w->column_price && w->slack && w->row_of && w->way && w->used ? 0 : -ENOMEM;
+        w->matched = calloc(rows + 1, sizeof(*w->matched));
+        return w->cost && w->matched && w->row_price && w->column_price && w->slack && w->row_of && w->way && w->used
+                       ? 0
+                       : -ENOMEM;
 }
 
 /* One shortest augmenting path: where the row just put at column 0 ends up. False: it finds no column. */
@@ -115,19 +119,48 @@ static bool assignment_augment(Assignment *w) {
         return true;
 }
 
-/* The least total of rows to different columns, COST_NEVER if there is none; leaves prices: cost >= row + column. */
-static int64_t assignment_solve(Assignment *w) {
-        if (w->n_rows > w->n_columns)
-                return COST_NEVER;
-        memset(w->row_price, 0, (w->n_rows + 1) * sizeof(*w->row_price));
+/* Each row pays its least, and has the column of that where no row before it has: most are done then. False: a row that
+ * fits nowhere. */
+static bool assignment_begin(Assignment *w) {
         memset(w->column_price, 0, (w->n_columns + 1) * sizeof(*w->column_price));
         memset(w->row_of, 0, (w->n_columns + 1) * sizeof(*w->row_of));
+        memset(w->matched, 0, (w->n_rows + 1) * sizeof(*w->matched));
         for (uint32_t i = 1; i <= w->n_rows; i++) {
+                const int64_t *cost = w->cost + (size_t) (i - 1) * w->n_columns;
+                int64_t least = COST_NEVER;
+
+                for (uint32_t j = 0; j < w->n_columns; j++)
+                        least = MIN(least, cost[j]);
+                if (least >= COST_NEVER / 2)
+                        return false;
+                w->row_price[i] = least;
+                for (uint32_t j = 0; j < w->n_columns && !w->matched[i]; j++)
+                        if (cost[j] == least && w->row_of[j + 1] == 0) {
+                                w->row_of[j + 1] = i;
+                                w->matched[i] = true;
+                        }
+        }
+        return true;
+}
+
+/* The least total of rows to different columns, COST_NEVER if there is none; leaves prices: cost >= row + column. */
+static int64_t assignment_solve(Assignment *w) {
+        int64_t total = 0;
+
+        if (w->n_rows > w->n_columns || !assignment_begin(w))
+                return COST_NEVER;
+        for (uint32_t i = 1; i <= w->n_rows; i++) {
+                if (w->matched[i])
+                        continue;
                 w->row_of[0] = i;
                 if (!assignment_augment(w))
                         return COST_NEVER;
         }
-        return -w->column_price[0];
+        for (uint32_t i = 1; i <= w->n_rows; i++)
+                total += w->row_price[i];
+        for (uint32_t j = 1; j <= w->n_columns; j++)
+                total += w->column_price[j]; /* 0 of a free column */
+        return total;
 }
 
 /* For each variable the largest of the least couplings to any one neighbour; false: too large numbers. */
