@@ -45,11 +45,16 @@ static void choose_members(Auto *a, const Solver *const *list) {
 }
 
 static void choose(Auto *a) {
-        static const Solver *const sparse[] = { &solver_sa, NULL }, *const dense[] = { &solver_sa, NULL };
+        static const Solver *const sparse[] = { &solver_sa, &solver_tabu, NULL }, *const dense[] = { &solver_tabu,
+                                                                                                     &solver_sa, NULL };
+        static const Solver *const products[] = { &solver_permutation, NULL };
         const Qubo *q = a->o.q;
         double pairs = (double) q->n * (q->n - 1.0);
 
-        choose_members(a, (double) q->row[q->n] <= SPARSE * pairs ? sparse : dense);
+        if (q->permutation)
+                choose_members(a, products);
+        if (a->n_members == 0)
+                choose_members(a, (double) q->row[q->n] <= SPARSE * pairs ? sparse : dense);
 }
 
 static PortfolioTask task(Auto *a, const Solver *solver, uint64_t parts) {

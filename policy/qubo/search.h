@@ -46,6 +46,6 @@ int auto_grouped(const Qubo *q, const SolveParams *p, SolveResult *ret); /* auto
 uint64_t exact_steps(const Qubo *q, uint64_t sweeps);                    /* the work that so many sweeps stand for */
 extern const Solver solver_auto, solver_exact, solver_greedy, solver_sa;
 extern const Solver solver_qaoa;
-extern const Solver solver_tabu;
 extern const Solver solver_genetic, solver_permutation;
 extern const Solver solver_pt, solver_sqa;
+extern const Solver solver_tabu;
