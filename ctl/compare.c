@@ -168,7 +168,7 @@ static void show_unfit(const Comparison *c) {
                 free(line);
                 line = longer;
         }
-        out("Not for a model of this size: %s.\n", line);
+        out("Not for a model like this: %s.\n", line);
 }
 
 /* The plot's scales; of gaps in energies of the model, in which traces are kept. */

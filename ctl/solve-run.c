@@ -154,7 +154,7 @@ int run_failed(const Run *r) {
                 free(names);
                 names = s;
         }
-        log_error("%s: solver %s does not fit a model of this size; those that do are %s.", r->model->path,
+        log_error("%s: solver %s does not fit this model; those that do are %s.", r->model->path,
                   r->solver->name, strempty(names));
         return EXIT_FAILED;
 }

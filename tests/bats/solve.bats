@@ -121,7 +121,7 @@ LIST
 }
 
 @test "a millisecond gives something feasible, of every format" {
-        for file in gset/G22.mc qaplib/nug30.dat placement/place_64x16.txt gka/gka5f.qubo bqp/bqp50-1.qubo; do
+        for file in gset/G22.mc qaplib/nug30.dat qaplib/tai100b.dat placement/place_64x16.txt gka/gka5f.qubo bqp/bqp50-1.qubo; do
                 qschedctl solve --json --time=0.001 --output="$D/x" "$I/$file.gz" >"$D/out"
                 jq -e '(.best | type) == "number" and .time < 0.5' "$D/out"
                 [ "$(wc -l <"$D/x")" -gt 10 ]
@@ -169,7 +169,7 @@ LIST
         [[ $output == *"Best value over time"* ]]
         [[ $output == *uantum-inspired* ]]
         for s in $(qschedctl --dump-tables | awk -F'\t' '$1 == "solver" { print $2 }'); do
-                grep -Eq "(^[A-Z]  $s |Not for a model of this size:.*\b$s\b)" <<<"$output" || { echo "$s"; return 1; }
+                grep -Eq "(^[A-Z]  $s |Not for a model like this:.*\b$s\b)" <<<"$output" || { echo "$s"; return 1; }
         done
         LC_ALL=C run -0 qschedctl solve --compare --time=0.05 "$I/qaplib/chr12a.dat.gz"
         [ "$(tr -d '\n' <<<"$output" | LC_ALL=C tr -d '\040-\176' | wc -c)" -eq 0 ]
@@ -241,10 +241,10 @@ LIST
 }
 
 @test "a solver that does not fit says which do" {
-        not=$(qschedctl solve --compare --sweeps=1 "$I/qaplib/nug15.dat.gz" | sed -n 's/^Not for a model of this size: \([a-z-]*\).*/\1/p')
+        not=$(qschedctl solve --compare --sweeps=1 "$I/qaplib/nug15.dat.gz" | sed -n 's/^Not for a model like this: \([a-z-]*\).*/\1/p')
         [ -n "$not" ] || skip "every solver fits"
         fails 1 qschedctl solve --solver="$not" "$I/qaplib/nug15.dat.gz"
-        grep -q "solver $not does not fit a model of this size; those that do are auto" "$D/err"
+        grep -q "solver $not does not fit this model; those that do are auto" "$D/err"
 }
 
 # --- conversion --------------------------------------------------------------------------------------------------
