@@ -4,8 +4,8 @@
  * temperatures read off the model's weights and ending in a descent; short runs first, then longer ones, so that an easy
  * model is done early and a hard one gets its long runs. A sweep offers one flip to each variable in every replica.
  *
- * The spread of a variable's cost over random points, sigma, is the scale: at HOT sigma hardly any order is left (that is
- * about where a dense spin glass freezes), and the lowest excitations of n variables are near sigma / sqrt(n) (the density
+ * The spread of a variable's cost over random points, sigma, is the scale: runs begin at HOT sigma, near where a spin glass
+ * freezes (dense models gain from colder and so cheaper runs: what passes is what costs time there), and the lowest excitations of n variables are near sigma / sqrt(n) (the density
  * of local fields vanishes linearly at zero) or where coefficients are few, at their unit.
  *
  * Which method: estimated cycles for an offered flip. Lanes: compare and add one vector for each neighbour, whatever
@@ -20,6 +20,7 @@
 #include "policy/qubo/multispin.h"
 
 #define HOT 0.4
+#define HOT_DENSE 0.15
 #define COLD 1.0
 #define COLD_UNITS 0.12
 #define FIRST_SWEEPS 128U /* of the first run, less for less than so many variables: */
@@ -77,7 +78,7 @@ static void set_temperatures(Anneal *a, const Rows *r) {
         double sigma = spread(r);
 
         a->cold = fmax(COLD * sigma / sqrt(r->n + 1.0), COLD_UNITS);
-        a->hot = fmax(HOT * sigma, 1.5 * a->cold);
+        a->hot = fmax((a->method == &anneal_dense ? HOT_DENSE : HOT) * sigma, 1.5 * a->cold);
 }
 
 static const AnnealMethod *choose_method(const Rows *r) {
@@ -175,8 +176,8 @@ int anneal_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         r = rows_new(q, &rows);
         if (r < 0)
                 return r;
-        set_temperatures(&a, rows);
         a.method = choose_method(rows);
+        set_temperatures(&a, rows);
         r = a.method->new (q, rows, p->kernels ? p->kernels : kernels_best(), p->seed, &a.state);
         if (r < 0)
                 return r;

@@ -62,6 +62,7 @@ static void multispin_sweep(MultiSpin *m, uint32_t from, uint32_t to) {
         SpinV *spin = (SpinV *) m->spin;
         const uint32_t *first = m->first;
         const MultiSpinLink *link = m->link;
+        bool spare = false; /* half of the last number */
         uint64_t bits = 0;
         Rng rng = m->rng;
 
@@ -70,7 +71,8 @@ static void multispin_sweep(MultiSpin *m, uint32_t from, uint32_t to) {
                 SpinV self = spin[i];
 
                 if (degree == 4) {
-                        bits = (i - from) % 2 == 0 ? rng_next(&rng) : bits >> 32;
+                        bits = spare ? bits >> 32 : rng_next(&rng);
+                        spare = !spare;
                         spin[i] = self ^ spin_pass4(m, spin, self, link + first[i], bits);
                 } else
                         spin[i] = self ^ spin_pass(m, spin, self, link + first[i], degree, rng_next(&rng));
