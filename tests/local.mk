@@ -135,6 +135,13 @@ check_PROGRAMS += tests/unit/test-kernels
 tests_unit_test_kernels_SOURCES = tests/unit/test-kernels.c tests/unit/qubo-models.h
 tests_unit_test_kernels_LDADD = libpolicy.la libcommon.la -lm
 TESTS += tests/unit/test-kernels
+# ... and on an emulated machine with NEON
+TESTS += tests/cross-neon.sh
+EXTRA_DIST += tests/cross-neon.sh
+check_PROGRAMS += tests/unit/test-anneal
+tests_unit_test_anneal_SOURCES = tests/unit/test-anneal.c tests/unit/qubo-models.h
+tests_unit_test_anneal_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
+TESTS += tests/unit/test-anneal
 
 # How good and how fast the solvers are: make bench-solver
 EXTRA_PROGRAMS += tests/bench/bench-solver

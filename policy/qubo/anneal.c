@@ -161,7 +161,7 @@ static uint64_t default_sweeps(const AnnealState *s) {
         return MAX(MIN(UINT64_C(50000000) / ((uint64_t) s->units * s->work + 1), 4000U), 20U);
 }
 
-int anneal_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
+int anneal_by(const AnnealMethod *method, const Qubo *q, const SolveParams *p, SolveResult *ret) {
         _cleanup_(rows_freep) Rows *rows = NULL;
         _cleanup_(anneal_done) Anneal a = {};
         _cleanup_free_ uint8_t *zeros = calloc((size_t) q->n + 1, 1);
@@ -176,7 +176,7 @@ int anneal_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         r = rows_new(q, &rows);
         if (r < 0)
                 return r;
-        a.method = choose_method(rows);
+        a.method = method ?: choose_method(rows);
         set_temperatures(&a, rows);
         r = a.method->new (q, rows, p->kernels ? p->kernels : kernels_best(), p->seed, &a.state);
         if (r < 0)
@@ -189,4 +189,8 @@ int anneal_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         ret->flips += a.sweeps * a.state->replicas * q->n;
         ret->solver = "sa";
         return best_result(&a.best, ret);
+}
+
+int anneal_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
+        return anneal_by(NULL, q, p, ret);
 }

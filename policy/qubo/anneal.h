@@ -82,4 +82,6 @@ extern const AnnealMethod anneal_by_lanes, anneal_dense, anneal_multispin;
 size_t anneal_dense_size(const Rows *r, unsigned *ret_lanes); /* bytes of its weights; variables in a vector */
 
 float *anneal_logs(uint64_t seed); /* ANNEAL_DRAWS values of -ln(u) in no order; from malloc, or NULL */
+/* NULL: the fastest for the model; anneal_multispin is for models that multispin_fits() only. */
+int anneal_by(const AnnealMethod *method, const Qubo *q, const SolveParams *p, SolveResult *ret);
 int anneal_solve(const Qubo *q, const SolveParams *p, SolveResult *ret);
