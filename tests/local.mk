@@ -143,6 +143,12 @@ tests_unit_test_anneal_SOURCES = tests/unit/test-anneal.c tests/unit/qubo-models
 tests_unit_test_anneal_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
 TESTS += tests/unit/test-anneal
 
+# Instances with known best values
+check_PROGRAMS += tests/unit/test-instances
+tests_unit_test_instances_SOURCES = tests/unit/test-instances.c
+tests_unit_test_instances_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) $(ZLIB_LIBS)
+TESTS += tests/unit/test-instances
+
 # How good and how fast the solvers are: make bench-solver
 EXTRA_PROGRAMS += tests/bench/bench-solver
 tests_bench_bench_solver_SOURCES = tests/bench/bench-solver.c

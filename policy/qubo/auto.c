@@ -121,7 +121,7 @@ static int auto_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         Auto a = { .o = { .q = q, .r = ret }, .sweeps = p->sweeps };
         int r;
 
-        if (q->n_groups > 0 && !q->permutation)
+        if (q->n_groups > 0)
                 return auto_grouped(q, p, ret);
         limit_init(&a.o.limit, p);
         if (a.o.limit.deadline != UINT64_MAX) {
@@ -134,7 +134,7 @@ static int auto_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
                 r = search(&a);
         if (r >= 0)
                 r = best_result(&a.o.best, ret);
-        if (r >= 0 && ret->lower_bound == INT64_MIN && !q->permutation)
+        if (r >= 0 && ret->lower_bound == INT64_MIN)
                 ret->lower_bound = qubo_lower_bound(q);
         ret->proved = r >= 0 && ret->lower_bound >= ret->energy;
         best_done(&a.o.best);
