@@ -42,15 +42,15 @@ QAP_INLINE QAP_(QapV) QAP_(qap_lanes)(void) {
 }
 
 /* Change of the cost if u and v exchange their places, of flows, distances and linear terms. */
-QAP_INLINE QAP_SUM QAP_(qap_exchange)(const QapWalk *w, uint32_t u, uint32_t v) {
+QAP_INLINE QAP_SUM QAP_(qap_exchange)(const QapWalk *w, uint32_t u, uint32_t v, bool symmetric) {
         const QAP_SUM *field = (const QAP_SUM *) w->field, *flow_t = (const QAP_SUM *) w->flow_t;
         const QAP_SUM *distance_t = (const QAP_SUM *) w->distance_t;
         size_t pu = w->place[u], pv = w->place[v], n = w->stride;
         QAP_SUM x = field[u * n + pv] - field[u * n + pu] + field[v * n + pu] - field[v * n + pv];
         QAP_SUM flow = flow_t[u * n + v], distance = distance_t[pu * n + pv];
 
-        return x + (flow + (w->symmetric ? flow : flow_t[v * n + u])) *
-                           (w->symmetric ? distance : distance + distance_t[pv * n + pu]);
+        return x + (flow + (symmetric ? flow : flow_t[v * n + u])) *
+                           (symmetric ? distance : distance + distance_t[pv * n + pu]);
 }
 
 /* row += factor * other */
@@ -88,38 +88,80 @@ QAP_INLINE void QAP_(qap_differences)(const QapWalk *w, size_t r, size_t s) {
         QAP_(qap_gather)(w, w->d2, w->e2);
 }
 
-QAP_INLINE void QAP_(qap_fields)(const QapWalk *w) {
-        for (uint32_t i = 0; i < w->n; i++) {
-                QAP_SUM *row = (QAP_SUM *) w->field + i * w->stride, f = ((const QAP_SUM *) w->f)[i];
+/* Brings the field of item i up to date. */
+QAP_INLINE void QAP_(qap_field)(const QapWalk *w, uint32_t i, bool symmetric) {
+        QAP_SUM *row = (QAP_SUM *) w->field + i * w->stride, f = ((const QAP_SUM *) w->f)[i];
 
-                if (f != 0)
-                        QAP_(qap_add)(row, w->e, (QAP_SUM) 0 - f, w->stride);
-                f = w->symmetric ? 0 : ((const QAP_SUM *) w->f2)[i];
-                if (f != 0)
-                        QAP_(qap_add)(row, w->e2, (QAP_SUM) 0 - f, w->stride);
-        }
+        if (f != 0)
+                QAP_(qap_add)(row, w->e, (QAP_SUM) 0 - f, w->stride);
+        f = symmetric ? 0 : ((const QAP_SUM *) w->f2)[i];
+        if (f != 0)
+                QAP_(qap_add)(row, w->e2, (QAP_SUM) 0 - f, w->stride);
 }
 
-/* Pairs with item r anew, less what the pass over all pairs is going to add. */
-QAP_INLINE void QAP_(qap_item)(const QapWalk *w, uint32_t r) {
-        const QAP_SUM *f = (const QAP_SUM *) w->f, *d = (const QAP_SUM *) w->d;
-        const QAP_SUM *f2 = (const QAP_SUM *) w->f2, *d2 = (const QAP_SUM *) w->d2;
-        size_t n = w->n;
+/* An item that was exchanged, as pairs with it need it. */
+typedef struct QAP_(QapItem) {
+        const QAP_SUM *field, *flow, *flow_back, *distance, *distance_back;
+        const uint32_t *closed;
+        QAP_SUM own, f, d, f2, d2;
+        size_t item, place;
+} QAP_(QapItem);
 
-        for (uint32_t i = 0; i < w->n; i++) {
-                uint32_t u = MAX(i, r), v = MIN(i, r);
-                uint64_t until = MIN(w->closed[i * n + w->place[r]], w->closed[r * n + w->place[i]]);
-                QAP_SUM x;
+QAP_INLINE QAP_(QapItem) QAP_(qap_item)(const QapWalk *w, uint32_t r, bool symmetric) {
+        size_t place = w->place[r], row = r * w->stride, from = place * w->stride;
 
-                if (u == v)
+        return (QAP_(QapItem)){
+                .field = (const QAP_SUM *) w->field + row,
+                .flow = (const QAP_SUM *) w->flow_t + row,
+                .flow_back = symmetric ? NULL : (const QAP_SUM *) w->flow + row,
+                .distance = (const QAP_SUM *) w->distance_t + from,
+                .distance_back = symmetric ? NULL : (const QAP_SUM *) w->distance + from,
+                .closed = w->closed + (size_t) r * w->n,
+                .own = ((const QAP_SUM *) w->field)[row + place],
+                .f = ((const QAP_SUM *) w->f)[r],
+                .d = ((const QAP_SUM *) w->d)[r],
+                .f2 = ((const QAP_SUM *) w->f2)[r],
+                .d2 = ((const QAP_SUM *) w->d2)[r],
+                .item = r,
+                .place = place,
+        };
+}
+
+/* A pair anew, less what the pass over all pairs is going to add. */
+QAP_INLINE void QAP_(qap_pair)(const QapWalk *w, size_t i, const QAP_(QapItem) * r, bool symmetric) {
+        size_t place = w->place[i], at = i > r->item ? i * w->stride + r->item : r->item * w->stride + i;
+        const QAP_SUM *field = (const QAP_SUM *) w->field + i * w->stride;
+        uint32_t a = r->closed[place], b = w->closed[i * w->n + r->place];
+        QAP_SUM x = r->field[place] - r->own + field[r->place] - field[place];
+        QAP_SUM f = ((const QAP_SUM *) w->f)[i] - r->f, d = ((const QAP_SUM *) w->d)[i] - r->d;
+
+        if (symmetric)
+                x += 2 * r->flow[i] * r->distance[place] - f * d;
+        else
+                x += (r->flow[i] + r->flow_back[i]) * (r->distance[place] + r->distance_back[place]) - f * d -
+                     (((const QAP_SUM *) w->f2)[i] - r->f2) * (((const QAP_SUM *) w->d2)[i] - r->d2);
+        if (w->extra)
+                x += (QAP_SUM) w->extra[i > r->item ? i * w->n + r->item : r->item * w->n + i];
+        ((QAP_SUM *) w->delta)[at] = x;
+        ((QAP_T *) w->until)[at] = (QAP_T) MIN(a, b);
+}
+
+/* All fields, and while a row is at hand its pairs with the two items that were exchanged. */
+QAP_INLINE void QAP_(qap_items)(const QapWalk *w, uint32_t r, uint32_t s, bool symmetric) {
+        const QapWalk own = *w; /* not reached by what is stored below */
+        QAP_(QapItem) a, b;
+
+        QAP_(qap_field)(&own, r, symmetric);
+        QAP_(qap_field)(&own, s, symmetric);
+        a = QAP_(qap_item)(&own, r, symmetric);
+        b = QAP_(qap_item)(&own, s, symmetric);
+        QAP_(qap_pair)(&own, r, &b, symmetric);
+        for (uint32_t i = 0; i < own.n; i++) {
+                if (i == r || i == s)
                         continue;
-                x = QAP_(qap_exchange)(w, u, v) - (f[u] - f[v]) * (d[u] - d[v]);
-                if (!w->symmetric)
-                        x -= (f2[u] - f2[v]) * (d2[u] - d2[v]);
-                if (w->extra)
-                        x += (QAP_SUM) w->extra[u * n + v];
-                ((QAP_SUM *) w->delta)[u * w->stride + v] = x;
-                ((QAP_T *) w->until)[u * w->stride + v] = (QAP_T) until;
+                QAP_(qap_field)(&own, i, symmetric);
+                QAP_(qap_pair)(&own, i, &a, symmetric);
+                QAP_(qap_pair)(&own, i, &b, symmetric);
         }
 }
 
@@ -218,9 +260,10 @@ static void QAP_(qap_look)(QapWalk *w) {
 /* r and s have exchanged their places. */
 static void QAP_(qap_step)(QapWalk *w, uint32_t r, uint32_t s) {
         QAP_(qap_differences)(w, r, s);
-        QAP_(qap_fields)(w);
-        QAP_(qap_item)(w, r);
-        QAP_(qap_item)(w, s);
+        if (w->symmetric)
+                QAP_(qap_items)(w, r, s, true);
+        else
+                QAP_(qap_items)(w, r, s, false);
         if (w->shift)
                 QAP_(qap_shift)(w);
         QAP_(qap_look)(w);
@@ -238,15 +281,15 @@ static void QAP_(qap_load)(QapWalk *w) {
 
                         if (flow != 0)
                                 QAP_(qap_add)
-                                ((QAP_T *) w->field + i * stride, (const QAP_T *) w->distance_t + place, flow, stride);
+                        ((QAP_T *) w->field + i * stride, (const QAP_T *) w->distance_t + place, flow, stride);
                         flow = w->symmetric ? 0 : ((const QAP_SUM *) w->flow)[at];
                         if (flow != 0)
                                 QAP_(qap_add)
-                                ((QAP_T *) w->field + i * stride, (const QAP_T *) w->distance + place, flow, stride);
+                        ((QAP_T *) w->field + i * stride, (const QAP_T *) w->distance + place, flow, stride);
                 }
         for (uint32_t u = 1; u < w->n; u++)
                 for (uint32_t v = 0; v < u; v++)
-                        ((QAP_SUM *) w->delta)[u * stride + v] = QAP_(qap_exchange)(w, u, v) +
+                        ((QAP_SUM *) w->delta)[u * stride + v] = QAP_(qap_exchange)(w, u, v, w->symmetric) +
                                                                  (w->extra ? (QAP_SUM) w->extra[u * n + v] : 0);
         memset(w->until, 0, n * row);
         memset(w->closed, 0, n * n * sizeof(*w->closed));

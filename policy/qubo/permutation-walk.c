@@ -348,8 +348,8 @@ void permutation_step(Permutation *t, uint32_t r, uint32_t s, uint32_t tenure_r,
         uint32_t pr = w->place[r], ps = w->place[s];
 
         w->now++;
-        w->closed[(size_t) r * w->n + pr] = w->now + tenure_r;
-        w->closed[(size_t) s * w->n + ps] = w->now + tenure_s;
+        w->closed[(size_t) r * w->n + pr] = (uint32_t) w->now + tenure_r;
+        w->closed[(size_t) s * w->n + ps] = (uint32_t) w->now + tenure_s;
         w->place[r] = ps;
         w->place[s] = pr;
         w->energy += w->gain;

@@ -14,7 +14,7 @@
  * pass. Numbers are int32 where no change of an exchange can leave it (fields may wrap: differences do not), else double
  * where all sums are whole numbers below 2^52, else int64. What rows and tables of the model add is kept in int64 beside it, O(n^2) lookups a step.
  *
- * Memory: 7 matrices (9 if not symmetric) of n x n numbers of 4 or 8 bytes, 8 n^2 bytes for the tabu list; with rows or tables 40 n^2 bytes more.
+ * Memory: 7 matrices (9 if not symmetric) of n x n numbers of 4 or 8 bytes, 4 n^2 bytes for the tabu list; with rows or tables 40 n^2 bytes more.
  */
 #pragma once
 
@@ -45,7 +45,7 @@ typedef struct QapWalk {
         void *until;                 /* the same: the last step in which the pair is closed */
         void *low;                   /* n vectors: least open change of each row, lane by lane */
         void *f, *d, *e, *f2, *d2, *e2;
-        uint64_t *closed; /* by item and place: the last step in which it may not return there */
+        uint32_t *closed; /* by item and place: the last step in which it may not return there */
         /* of rows and tables, n x n, or NULL: what they add to delta now, and how that changed for pairs with neither r nor s */
         int64_t *extra, *shift;
         int64_t energy;
