@@ -4,7 +4,7 @@
  * of good points, made by tabu search from random ones; then again and again two of them, a walk from one towards the
  * other that always flips the best of the variables in which they differ, and tabu search from a point well between the
  * two. What comes out replaces the worst of the elite if it is better and not there yet. When nothing has been
- * replaced for a long time a new elite begins, around the best point, with more patience.
+ * replaced for a long time a new and larger elite begins, around the best point.
  *
  * Where a point and its complement have the same energy always (a cut), the complement stands for a point that is nearer.
  */
@@ -12,16 +12,17 @@
 
 #include "policy/qubo/tabu.h"
 
-#define ELITE 10U
-#define FAILURES (2 * ELITE)     /* in a row, of relinking, before a new elite */
+#define ELITE_FIRST 10U
+#define ELITE 20U                /* after the first round */
+#define FAILURES 2U              /* in a row, of relinking, times the elite, before a new one */
 #define PATIENCE_PER_VARIABLE 2U /* steps */
 #define PATIENCE_LEAST 100U
-#define DOUBLINGS 3U /* of the patience */
 
 typedef struct Elite {
         Tabu *t;
-        uint32_t n, size; /* points */
-        uint8_t *x;       /* ELITE points, and one more that is being made */
+        uint32_t n;
+        uint32_t size, most; /* points */
+        uint8_t *x;          /* ELITE points, and one more that is being made */
         int64_t energy[ELITE];
         uint64_t patience;
         bool symmetric; /* complements are the same */
@@ -31,13 +32,15 @@ static uint8_t *point(const Elite *e, uint32_t k) {
         return e->x + (size_t) k * e->n;
 }
 
-static bool is_symmetric(const Qubo *q) {
+static bool is_symmetric(Tabu *t) {
+        const Qubo *q = t->q;
+
         for (uint32_t i = 0; i < q->n; i++) {
                 int64_t sum = 2 * (int64_t) q->linear[i];
 
                 for (size_t k = q->row[i]; k < q->row[i + 1]; k++)
                         sum += q->val[k];
-                if (sum != 0)
+                if (sum != 0 || limit_work(&t->limit, q->row[i + 1] - q->row[i]))
                         return false;
         }
         return true;
@@ -66,7 +69,7 @@ static bool elite_offer(Elite *e, int64_t energy) {
                 if (e->energy[k] > e->energy[worst])
                         worst = k;
         }
-        if (e->size < ELITE)
+        if (e->size < e->most)
                 worst = e->size++;
         else if (energy >= e->energy[worst])
                 return false;
@@ -91,7 +94,7 @@ static int fill(Elite *e, Rng *rng, const uint8_t *start) {
         bool taken;
         int r;
 
-        for (uint32_t tries = 0; e->size < ELITE && tries < 2 * ELITE && !tabu_over(e->t); tries++) {
+        for (uint32_t tries = 0; e->size < e->most && tries < 2 * e->most && !tabu_over(e->t); tries++) {
                 for (uint32_t i = 0; i < e->n; i++)
                         x[i] = rng_next(rng) >> 63;
                 r = tabu_walk_to(e->t, start ?: x);
@@ -147,11 +150,12 @@ static void begin_anew(Elite *e, uint64_t round) {
                 e->energy[0] = e->energy[best];
         }
         e->size = MIN(e->size, 1U);
-        e->patience = (PATIENCE_PER_VARIABLE * (uint64_t) e->n + PATIENCE_LEAST) << MIN(round, DOUBLINGS);
+        e->most = round == 0 ? ELITE_FIRST : ELITE;
+        e->patience = PATIENCE_PER_VARIABLE * (uint64_t) e->n + PATIENCE_LEAST;
 }
 
 int relink_search(Tabu *t, uint64_t seed) {
-        Elite e = { .t = t, .n = t->w.n, .symmetric = is_symmetric(t->q) };
+        Elite e = { .t = t, .n = t->w.n, .symmetric = is_symmetric(t) };
         _cleanup_free_ uint8_t *x = calloc(ELITE + 1, e.n);
         const uint8_t *start = t->limit.p->start;
         Rng rng;
@@ -167,7 +171,7 @@ int relink_search(Tabu *t, uint64_t seed) {
                 begin_anew(&e, round);
                 r = fill(&e, &rng, start);
                 start = NULL;
-                for (uint32_t failures = 0; r >= 0 && e.size > 1 && failures < FAILURES && !tabu_over(t);) {
+                for (uint32_t failures = 0; r >= 0 && e.size > 1 && failures < FAILURES * e.most && !tabu_over(t);) {
                         bool taken = false;
 
                         r = relink(&e, &rng, &taken);
