@@ -21,7 +21,7 @@
 
 #define LAYERS_MAX 64U
 #define LAYERS_PER_DEPTH 4U               /* so many of a round's for each of the deepest schedule */
-#define WORK_DEFAULT UINT64_C(6000000000) /* amplitudes times dimensions: about a second */
+#define COST_DEFAULT UINT64_C(6000000000) /* about a second */
 #define LAYERS_DEFAULT 2000U              /* at most */
 #define WORK_PER_SHOT UINT64_C(40000)
 #define SHOTS_MIN 16U
@@ -107,9 +107,17 @@ static bool run_round(Run *r, uint64_t layers, uint64_t *left, double stretch) {
         return !r->limit->hit;
 }
 
+/* About .1 ns each: of an amplitude and qubit; a group's mixer and the phase cost as much as several. */
+static uint64_t layer_cost(const QaoaShape *h) {
+        uint64_t cost = 8;
+
+        for (unsigned i = 0; i < h->n_dims; i++)
+                cost += h->dims[i].size == 2 ? 1 : 4;
+        return cost * h->amplitudes;
+}
+
 static void run(Run *r, const SolveParams *p, bool timed) {
-        const QaoaShape *h = qaoa_state_shape(r->s);
-        uint64_t usual = MAX(MIN(WORK_DEFAULT / (h->amplitudes * MAX(h->n_dims, 1U)), LAYERS_DEFAULT), 8U), before;
+        uint64_t usual = MAX(MIN(COST_DEFAULT / layer_cost(qaoa_state_shape(r->s)), LAYERS_DEFAULT), 8U), before;
         uint64_t left = p->sweeps > 0 ? p->sweeps : timed ? UINT64_MAX : usual, layers = usual;
         double stretch = 1;
 
