@@ -88,7 +88,7 @@ static int improve(Elite *e, bool *ret_taken) {
         return 0;
 }
 
-/* Random points, but for a start that the caller gave; a small model has fewer good ones than ELITE. */
+/* Random points, but for a start; a small model has fewer good ones than ELITE. */
 static int fill(Elite *e, Rng *rng, const uint8_t *start) {
         uint8_t *x = point(e, ELITE);
         bool taken;
@@ -157,7 +157,7 @@ static void begin_anew(Elite *e, uint64_t round) {
 int relink_search(Tabu *t, uint64_t seed) {
         Elite e = { .t = t, .n = t->w.n, .symmetric = is_symmetric(t) };
         _cleanup_free_ uint8_t *x = calloc(ELITE + 1, e.n);
-        const uint8_t *start = t->limit.p->start;
+        const uint8_t *start = t->limit.p->start ?: t->w.x; /* zeros: soon at something good, if time is short */
         Rng rng;
 
         e.x = x;
