@@ -82,7 +82,7 @@ void pt_put(PtReplicas *p, unsigned replica, const uint8_t *x) {
                         flip(p, replica, i);
 }
 
-/* A sweep from zeros with thresholds that nothing or everything passes, with even chances. */
+/* Zeros, with thresholds that nothing or everything passes, with even chances. */
 static void scatter(PtReplicas *p, unsigned block, uint64_t seed) {
         AnnealLanes *a = &p->block[block];
         const Rows *r = p->rows;
@@ -94,7 +94,6 @@ static void scatter(PtReplicas *p, unsigned block, uint64_t seed) {
                         put(a->field, p->type, (size_t) i * p->lanes + k, r->linear[i]);
         for (size_t i = 0; i < (size_t) ANNEAL_DRAWS * p->lanes; i++)
                 put(p->threshold[block], p->type, i, rng_next(&a->rng) >> 63 ? r->most : -r->most - 1);
-        p->kernels->anneal_lanes[p->type](a, 0, r->n);
 }
 
 static void set_lane(PtReplicas *p, unsigned replica, double t) {

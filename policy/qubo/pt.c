@@ -3,7 +3,7 @@
  * Parallel tempering: replicas at a ladder of temperatures, each taking Metropolis sweeps at its own, exchanged with the
  * neighbours on the ladder, and on sparse models joined by cluster moves (pt-replicas.c has the formulas and papers). There
  * is no schedule and no end: it goes on as long as it may. A sweep offers one flip to each variable in every replica;
- * cluster moves are not counted.
+ * cluster moves are not counted, and the first sweep is of coins.
  *
  * The ladder begins geometric, from COLD times the spread of a flip's cost in random points over sqrt(n), or COLD_UNITS of
  * the least step of energies, to HOT times the spread; it is evened out at rounds 16, 32, 64 and so on. A round is a
@@ -28,6 +28,7 @@
 #define FIRST_ROUND 16U
 #define POLISH_EVERY 16U
 #define ROUND_VISITS 4096U
+#define ROUNDS_LEAST 32U
 #define STEPS_AT_ONCE 4096U
 #define DEFAULT_VISITS UINT64_C(60000000) /* of blocks, to a variable each: about a second */
 
@@ -132,7 +133,7 @@ static bool cluster_moves(Tempering *t) {
 
 static void search(Tempering *t, uint64_t sweeps) {
         PtReplicas *p = &t->p;
-        uint64_t length = 1 + ROUND_VISITS / p->q->n, next = FIRST_ROUND;
+        uint64_t length = 1 + MIN(ROUND_VISITS / p->q->n, sweeps / ROUNDS_LEAST), next = FIRST_ROUND;
 
         while (t->sweeps < sweeps && !limit_hit(&t->limit)) {
                 for (uint64_t i = 0; i < length && t->sweeps < sweeps; i++)
@@ -150,6 +151,14 @@ static void search(Tempering *t, uint64_t sweeps) {
         }
 }
 
+/* From the coldest on. */
+static void polish_all(Tempering *t) {
+        for (unsigned k = 0; k < t->p.temps && !limit_hit(&t->limit); k++) {
+                pt_get(&t->p, t->p.at[0][k], t->x);
+                offer_polished(t);
+        }
+}
+
 static int pt_solve(const Qubo *q, const SolveParams *params, SolveResult *ret) {
         _cleanup_(tempering_done) Tempering t = {};
         uint64_t sweeps = params->sweeps;
@@ -163,16 +172,15 @@ static int pt_solve(const Qubo *q, const SolveParams *params, SolveResult *ret) 
                                  ? DEFAULT_VISITS / (t.p.blocks * (q->n + q->row[q->n] / 8 + (uint64_t) 1)) +
                                            FIRST_ROUND
                                  : UINT64_MAX;
-        if (params->start) {
+        if (params->start)
                 memcpy(t.x, params->start, q->n);
-                pt_put(&t.p, t.p.at[0][0], t.x);
-        }
         offer_polished(&t);
-        if (q->n > 0) {
+        if (q->n > 0 && sweep(&t)) {
+                if (params->start)
+                        pt_put(&t.p, t.p.at[0][0], t.x);
                 set_ladder(&t.p);
                 search(&t, sweeps);
-                pt_get(&t.p, t.p.at[0][0], t.x);
-                offer_polished(&t);
+                polish_all(&t);
         }
         ret->sweeps = t.sweeps;
         ret->flips = t.flips;

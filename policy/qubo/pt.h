@@ -31,7 +31,7 @@ typedef struct PtReplicas {
         Rng rng;
 } PtReplicas;
 
-/* At random points. sets: 1, or 2 to have cluster moves. */
+/* All zero, but the sweep before pt_set_temperatures() is of coins: for random points. sets: 1, or 2 to have cluster moves. */
 int pt_init(PtReplicas *p, const Qubo *q, const struct Kernels *kernels, uint64_t seed, unsigned sets);
 void pt_done(PtReplicas *p);
 void pt_set_temperatures(PtReplicas *p, const double *t); /* temps of them, rising */

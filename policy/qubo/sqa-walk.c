@@ -139,29 +139,24 @@ static size_t slice_at(const SqaModel *m, uint32_t i, unsigned slice) {
         return (size_t) i * m->slices + (slice % 2) * (m->slices / 2) + slice / 2;
 }
 
-void sqa_set_point(SqaModel *m, const uint8_t *x) {
-        const Qubo *q = m->q;
+static void repeat_first(SqaModel *m) {
+        void *threshold = m->walk.threshold;
+
+        for (unsigned i = 0; i < SQA_NARROW_LANES; i++)
+                put(threshold, m->narrow, SQA_DRAWS + i, at(threshold, m->narrow, i));
+}
+
+void sqa_scatter(SqaModel *m) {
         SqaWalk *w = &m->walk;
-        bool narrow = m->narrow;
-        unsigned slices = m->slices;
+        size_t cells = (size_t) m->q->n * m->slices;
 
-        for (uint32_t i = 0; i < q->n; i++) {
-                uint64_t bits = x ? (x[i] ? UINT64_MAX : 0) : rng_next(&w->rng);
-
-                for (unsigned k = 0; k < slices; k++, bits >>= 1) {
-                        put(w->spin, narrow, (size_t) i * slices + k, -(int32_t) (bits & 1));
-                        put(w->field, narrow, (size_t) i * slices + k, m->linear[i]);
-                }
-        }
-        for (uint32_t i = 0; i < q->n; i++)
-                for (size_t e = q->row[i]; e < q->row[i + 1]; e++) {
-                        size_t to = (size_t) i * slices, from = (size_t) q->col[e] * slices;
-                        int32_t v = at(w->weight, narrow, e);
-
-                        for (unsigned k = 0; k < slices; k++)
-                                put(w->field, narrow, to + k,
-                                    at(w->field, narrow, to + k) + (v & at(w->spin, narrow, from + k)));
-                }
+        memset(w->spin, 0, (size_t) m->q->n * 2 * SQA_VECTOR);
+        for (size_t i = 0; i < cells; i++)
+                put(w->field, m->narrow, i, m->linear[i / m->slices]);
+        for (unsigned i = 0; i < SQA_DRAWS; i++)
+                put(w->threshold, m->narrow, i, rng_next(&w->rng) >> 63 ? m->most : -m->most - 1);
+        repeat_first(m);
+        w->bond = 0;
 }
 
 void sqa_set_temperature(SqaModel *m, double pt) {
@@ -173,8 +168,7 @@ void sqa_set_temperature(SqaModel *m, double pt) {
 
                 put(threshold, m->narrow, i, pt > 0 ? (int32_t) (t < most ? t : most) : -1);
         }
-        for (unsigned i = 0; i < SQA_NARROW_LANES; i++)
-                put(threshold, m->narrow, SQA_DRAWS + i, at(threshold, m->narrow, i));
+        repeat_first(m);
 }
 
 double sqa_bond(double pt, double field) {

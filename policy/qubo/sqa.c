@@ -136,10 +136,11 @@ static bool anneal(Sqa *s, uint64_t length) {
 static void search(Sqa *s, uint64_t seed, uint64_t sweeps) {
         for (uint64_t run = 0; s->sweeps < sweeps && !limit_hit(&s->limit); run++) {
                 uint64_t length = (uint64_t) FIRST_LENGTH << MIN(run / RUNS_PER_LENGTH, DOUBLINGS);
+                uint32_t changed;
 
                 rng_seed(&s->m.walk.rng, seed, run);
-                sqa_set_point(&s->m, NULL);
-                if (anneal(s, MIN(length, sweeps - s->sweeps)))
+                sqa_scatter(&s->m);
+                if (pass(s, sqa_sweep, &changed) && anneal(s, MIN(length, sweeps - s->sweeps)))
                         quench(s);
         }
 }

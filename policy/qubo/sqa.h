@@ -54,10 +54,10 @@ typedef struct SqaModel {
 /* sqa-walk.c. Thresholds of temperatures up to hot, in units of the typical cost, are not cut off. */
 int sqa_model_init(SqaModel *m, const Qubo *q, const struct Kernels *kernels, uint64_t seed, double hot);
 void sqa_model_done(SqaModel *m);
-void sqa_set_point(SqaModel *m, const uint8_t *x); /* all slices; NULL: a random one for each */
-void sqa_set_temperature(SqaModel *m, double pt);  /* P T in units of the model; 0: only what improves passes */
-void sqa_set_bond(SqaModel *m, double bond);       /* in units of the model; cut off where no flip could pass */
-double sqa_bond(double pt, double field);          /* field: Gamma / (P T) */
+void sqa_scatter(SqaModel *m);                    /* all zero, but the next sweep is of coins: for random points */
+void sqa_set_temperature(SqaModel *m, double pt); /* P T in units of the model; 0: only what improves passes */
+void sqa_set_bond(SqaModel *m, double bond);      /* in units of the model; cut off where no flip could pass */
+double sqa_bond(double pt, double field);         /* field: Gamma / (P T) */
 uint32_t sqa_sweep(SqaModel *m, uint32_t from, uint32_t to);
 uint32_t sqa_lines(SqaModel *m, uint32_t from, uint32_t to);
 void sqa_energies(const SqaModel *m, double *ret); /* by slice; exact where m->exact and below 2^53 */

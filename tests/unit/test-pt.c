@@ -44,9 +44,13 @@ static void ladder(PtReplicas *p, double cold, double ratio) {
         pt_set_temperatures(p, t);
 }
 
-static void round_of(PtReplicas *p, unsigned parity) {
+static void sweep(PtReplicas *p) {
         for (unsigned k = 0; k < p->blocks; k++)
                 pt_sweep(p, k, 0, p->q->n);
+}
+
+static void round_of(PtReplicas *p, unsigned parity) {
+        sweep(p);
         pt_measure(p);
         pt_exchange(p, parity);
 }
@@ -78,6 +82,7 @@ static void test_books(void **state) {
                 assert_int_equal(model_random(&rng, &widths[m % ELEMENTSOF(widths)], &q), 0);
                 assert_int_equal(pt_init(&p, q, kernels_best(), m, 1 + m / 4 % 2), 0);
                 seen[p.type] = true;
+                sweep(&p);
                 check_energies(&p);
                 ladder(&p, 1, 1000);
                 for (unsigned i = 0; i < 20; i++) {
@@ -113,6 +118,7 @@ static void test_clusters_keep_the_sum(void **state) {
                 rng_seed(&rng, 4, m);
                 assert_int_equal(model_random(&rng, &shape, &q), 0);
                 assert_int_equal(pt_init(&p, q, kernels_best(), m, 2), 0);
+                sweep(&p);
                 ladder(&p, 1, 4);
                 for (unsigned k = 0; k < p.temps && q->n > 0; k++) {
                         unsigned a = p.at[0][k], b = p.at[1][k], changed = 0;
