@@ -109,19 +109,24 @@ static void show_run(const Run *r, const Options *o) {
                 show_field("threads", "%" PRIu64, o->threads);
 }
 
-static int show_result(const Run *r, const Options *o) {
-        json_t *j;
+static int print_json(const Run *r, const Options *o) {
+        json_t *j = model_to_json(r->model), *run = run_to_json(r, o);
+        bool whole = j && run && json_object_update(j, run) >= 0;
 
-        if (!o->json) {
-                show_model(r->model);
-                show_run(r, o);
-                return EXIT_DONE;
-        }
-        j = model_to_json(r->model);
-        if (!j || json_object_update(j, run_to_json(r, o)) < 0)
-                return log_oom(), json_decref(j), EXIT_FAILED;
-        out_json_digits(j, VALUE_DIGITS);
+        if (whole)
+                out_json_digits(j, VALUE_DIGITS);
+        else
+                (void) log_oom();
         json_decref(j);
+        json_decref(run);
+        return whole ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int show_result(const Run *r, const Options *o) {
+        if (o->json)
+                return print_json(r, o);
+        show_model(r->model);
+        show_run(r, o);
         return EXIT_DONE;
 }
 

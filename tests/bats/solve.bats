@@ -123,7 +123,7 @@ LIST
 @test "a millisecond gives something feasible, of every format" {
         for file in gset/G22.mc qaplib/nug30.dat qaplib/tai100b.dat placement/place_64x16.txt gka/gka5f.qubo bqp/bqp50-1.qubo; do
                 qschedctl solve --json --time=0.001 --output="$D/x" "$I/$file.gz" >"$D/out"
-                jq -e '(.best | type) == "number" and .time < 0.5' "$D/out"
+                jq -e '(.best | type) == "number" and .time < 2' "$D/out"
                 [ "$(wc -l <"$D/x")" -gt 10 ]
         done
         printf '1 1\n1 1 7\n' >"$D/one.qubo"
@@ -212,6 +212,7 @@ LIST
 }
 
 @test "hostile files: memory stays small" {
+        [ -z "$TEST_SANITIZERS" ] || skip "sanitizers take address space"
         cd "$D"
         printf '4194304 67108864\n1 2 1\n' >a.mc
         (
