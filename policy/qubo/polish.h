@@ -4,5 +4,8 @@
 
 #include "policy/qubo/search.h"
 
-/* x goes to a local minimum, or as far as the limit lets it; field is room for n. Tells the energy. */
-int64_t polish(const Qubo *q, Limit *l, uint8_t *x, int64_t *field, uint64_t *flips);
+/*
+ * x goes to a local minimum, or as far as the limit lets it, and is offered; field is room for n. Where the limit is hit
+ * before the energy of x is known (O(couplings)), nothing is.
+ */
+void polish(Best *b, Limit *l, uint8_t *x, int64_t *field, uint64_t *flips);

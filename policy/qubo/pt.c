@@ -97,9 +97,7 @@ static bool sweep(Tempering *t) {
 }
 
 static void offer_polished(Tempering *t) {
-        int64_t energy = polish(t->p.q, &t->limit, t->x, t->field, &t->flips);
-
-        best_offer(&t->best, &t->limit, t->x, energy);
+        polish(&t->best, &t->limit, t->x, t->field, &t->flips);
 }
 
 static void look(Tempering *t) {
@@ -174,6 +172,8 @@ static int pt_solve(const Qubo *q, const SolveParams *params, SolveResult *ret) 
                                  : UINT64_MAX;
         if (params->start)
                 memcpy(t.x, params->start, q->n);
+        else
+                best_offer(&t.best, &t.limit, t.x, q->offset);
         offer_polished(&t);
         if (q->n > 0 && sweep(&t)) {
                 if (params->start)

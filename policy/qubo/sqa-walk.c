@@ -148,11 +148,12 @@ static void repeat_first(SqaModel *m) {
 
 void sqa_scatter(SqaModel *m) {
         SqaWalk *w = &m->walk;
-        size_t cells = (size_t) m->q->n * m->slices;
+        uint8_t *field = w->field;
 
         memset(w->spin, 0, (size_t) m->q->n * 2 * SQA_VECTOR);
-        for (size_t i = 0; i < cells; i++)
-                put(w->field, m->narrow, i, m->linear[i / m->slices]);
+        for (uint32_t i = 0; i < m->q->n; i++, field += 2 * SQA_VECTOR)
+                for (unsigned k = 0; k < m->slices; k++)
+                        put(field, m->narrow, k, m->linear[i]);
         for (unsigned i = 0; i < SQA_DRAWS; i++)
                 put(w->threshold, m->narrow, i, rng_next(&w->rng) >> 63 ? m->most : -m->most - 1);
         repeat_first(m);
@@ -187,16 +188,28 @@ uint32_t sqa_lines(SqaModel *m, uint32_t from, uint32_t to) {
         return (m->narrow ? m->kernels->sqa_lines16 : m->kernels->sqa_lines32)(&m->walk, from, to);
 }
 
+static void add_narrow(const int16_t *field, const int16_t *spin, int32_t linear, int64_t *sum) {
+        for (unsigned k = 0; k < SQA_NARROW_SLICES; k++)
+                sum[k] += (field[k] + linear) & spin[k];
+}
+
+static void add_wide(const int32_t *field, const int32_t *spin, int32_t linear, int64_t *sum) {
+        for (unsigned k = 0; k < SQA_WIDE_SLICES; k++)
+                sum[k] += (field[k] + linear) & spin[k];
+}
+
 void sqa_energies(const SqaModel *m, double *ret) {
         const SqaWalk *w = &m->walk;
         int64_t sum[SQA_NARROW_SLICES] = {};
 
-        for (uint32_t i = 0; i < m->q->n; i++)
-                for (unsigned k = 0; k < m->slices; k++) {
-                        size_t j = (size_t) i * m->slices + k;
+        for (uint32_t i = 0; i < m->q->n; i++) {
+                size_t at = (size_t) i * m->slices;
 
-                        sum[k] += (at(w->field, m->narrow, j) + m->linear[i]) & at(w->spin, m->narrow, j);
-                }
+                if (m->narrow)
+                        add_narrow((const int16_t *) w->field + at, (const int16_t *) w->spin + at, m->linear[i], sum);
+                else
+                        add_wide((const int32_t *) w->field + at, (const int32_t *) w->spin + at, m->linear[i], sum);
+        }
         for (unsigned k = 0; k < m->slices; k++)
                 ret[k] = (double) m->q->offset + (double) sum[slice_at(m, 0, k)] / (2 * m->scale);
 }

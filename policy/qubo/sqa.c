@@ -57,11 +57,9 @@ static void sqa_done(Sqa *s) {
         free(s->field);
 }
 
-/* Of the model itself, which the walk may have rounded. */
+/* In the model's own numbers, which the walk may have rounded. */
 static void offer_polished(Sqa *s) {
-        int64_t energy = polish(s->m.q, &s->limit, s->x, s->field, &s->flips);
-
-        best_offer(&s->best, &s->limit, s->x, energy);
+        polish(&s->best, &s->limit, s->x, s->field, &s->flips);
 }
 
 /* Takes the best slice; false: it is not better than what there is. */
@@ -128,7 +126,7 @@ static bool anneal(Sqa *s, uint64_t length) {
                         return false;
                 s->sweeps++;
                 if (t % LOOK_EVERY == 0 && t > length / 2 && look(s))
-                        best_offer(&s->best, &s->limit, s->x, qubo_energy(s->m.q, s->x));
+                        offer_polished(s);
         }
         return true;
 }
@@ -173,6 +171,8 @@ static int sqa_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
                                  : DEFAULT_STEPS / (s.m.slices * (q->n + (uint64_t) 1) + q->row[q->n]) + FIRST_LENGTH;
         if (p->start)
                 memcpy(s.x, p->start, q->n);
+        else
+                best_offer(&s.best, &s.limit, s.x, q->offset);
         offer_polished(&s);
         if (q->n > 0)
                 search(&s, p->seed, sweeps);
