@@ -376,10 +376,12 @@ tests_unit_test_author_LDADD = libdaemon.la libreaders.la libpolicy.la libcommon
 TESTS += tests/unit/test-author
 
 # Files of models, and qschedctl solve and convert
-check_PROGRAMS += tests/unit/test-formats
+check_PROGRAMS += tests/unit/test-formats tests/unit/test-format-text
 tests_unit_test_formats_SOURCES = tests/unit/test-formats.c
 tests_unit_test_formats_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) -lm
-TESTS += tests/unit/test-formats
+tests_unit_test_format_text_SOURCES = tests/unit/test-format-text.c
+tests_unit_test_format_text_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) -lm
+TESTS += tests/unit/test-formats tests/unit/test-format-text
 check_PROGRAMS += tests/fuzz/fuzz-format
 tests_fuzz_fuzz_format_SOURCES = tests/fuzz/fuzz-format.c $(fuzz_main)
 tests_fuzz_fuzz_format_LDADD = libpolicy.la libcommon.la
