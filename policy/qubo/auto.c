@@ -121,7 +121,7 @@ static int auto_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         Auto a = { .o = { .q = q, .r = ret }, .sweeps = p->sweeps };
         int r;
 
-        if (q->n_groups > 0)
+        if (q->n_groups > 0 && !q->permutation)
                 return auto_grouped(q, p, ret);
         limit_init(&a.o.limit, p);
         if (a.o.limit.deadline != UINT64_MAX) {
