@@ -16,7 +16,8 @@
 #define SHARE_SECOND 8U /* each of the others */
 #define STREAMS 4U      /* tasks of the last part, where sweeps are counted */
 #define PROOF_MAX_VARIABLES 400U
-#define SPARSE 0.1 /* couplings of all pairs */
+#define SPARSE 0.08 /* couplings of all pairs */
+#define SMALL 300U  /* variables: tabu search is first whatever the density */
 
 /* Steps of some nanoseconds: about a second, so that what exact proves soon is proved here too. */
 #define DEFAULT_STEPS 200000000U
@@ -54,7 +55,7 @@ static void choose(Auto *a) {
         if (q->permutation)
                 choose_members(a, products);
         if (a->n_members == 0)
-                choose_members(a, (double) q->row[q->n] <= SPARSE * pairs ? sparse : dense);
+                choose_members(a, q->n > SMALL && (double) q->row[q->n] <= SPARSE * pairs ? sparse : dense);
 }
 
 static PortfolioTask task(Auto *a, const Solver *solver, uint64_t parts) {

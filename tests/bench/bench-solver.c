@@ -11,8 +11,11 @@
  *   flips   proposed flips per nanosecond in `limit` seconds
  *   sweep   microseconds for each sweep
  *   gap     per cent off the value after `limit` seconds, the median of the seeds
- * An instance is a file below INSTANCES, or random:N:PERCENT: a plain model with so many variables and couplings between
- * -100 and 100. Time is CPU time of the thread: what else runs here does not count. The last lines measure the clock rate.
+ *   layer   nanoseconds for each amplitude and qubit of a layer of X mixers, simulated, of as many qubits as the instance has
+ * An instance is a file below INSTANCES, or p:N:DENSITY:SEED: Palubeckis's generator (2002, of p3000.1 to p7000.3): Lehmer's
+ * numbers 16807 s mod 2^31 - 1; of the upper triangle row by row the diagonal always and other entries with the density in
+ * per cent, evenly from -100..100; maximised. Time is CPU time of the thread: what else runs here does not count. The last
+ * line measures the clock rate.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,7 +26,7 @@
 
 #include "common/text.h"
 #include "policy/formats/format.h"
-#include "policy/qubo/rng.h"
+#include "policy/qubo/qaoa-state.h"
 #include "policy/qubo/solver.h"
 
 #define SEEDS_MAX 101
@@ -59,37 +62,45 @@ static Instance *read_instance(const char *path) {
         return in;
 }
 
-static int random_model(uint32_t n, uint32_t per_cent, Qubo **ret) {
+static double lehmer(uint64_t *s) {
+        *s = *s * 16807 % 2147483647;
+        return (double) *s / 2147483648.0;
+}
+
+static int32_t entry(uint64_t *s) {
+        return (int32_t) (lehmer(s) * 201) - 100;
+}
+
+static int palubeckis(uint32_t n, uint32_t density, uint64_t seed, Qubo **ret) {
         _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL;
         int r = qubo_builder_new(n, &b);
-        Rng rng;
 
-        rng_seed(&rng, n, per_cent);
         for (uint32_t i = 0; i < n && r >= 0; i++) {
-                r = qubo_add_linear(b, i, (int64_t) rng_below(&rng, 201) - 100);
-                for (uint32_t j = 0; j < i && r >= 0; j++)
-                        if (rng_below(&rng, 100) < per_cent)
-                                r = qubo_add_quadratic(b, i, j, 2 * ((int64_t) rng_below(&rng, 201) - 100));
+                r = qubo_add_linear(b, i, -entry(&seed));
+                for (uint32_t j = i + 1; j < n && r >= 0; j++)
+                        if ((float) (lehmer(&seed) * 100) <= (float) density)
+                                r = qubo_add_quadratic(b, i, j, -2 * (int64_t) entry(&seed));
         }
         return r < 0 ? r : qubo_build(b, ret);
 }
 
 typedef struct Model {
-        Instance *in; /* NULL: a random one */
-        Qubo *random;
+        Instance *in; /* NULL: one of the generator */
+        Qubo *made;
 } Model;
 
 static const Qubo *qubo_of(const Model *m) {
-        return m->in ? m->in->q : m->random;
+        return m->in ? m->in->q : m->made;
 }
 
 static bool model_load(const char *folder, const char *name, Model *ret) {
-        uint32_t n, per_cent;
+        uint32_t n, density;
+        uint64_t seed;
         char path[512];
 
         *ret = (Model){};
-        if (sscanf(name, "random:%u:%u", &n, &per_cent) == 2)
-                return random_model(n, per_cent, &ret->random) >= 0;
+        if (sscanf(name, "p:%u:%u:%" SCNu64, &n, &density, &seed) == 3)
+                return palubeckis(n, density, seed, &ret->made) >= 0;
         snprintf(path, sizeof(path), "%s/%s", folder, name);
         ret->in = read_instance(path);
         return ret->in != NULL;
@@ -97,11 +108,33 @@ static bool model_load(const char *folder, const char *name, Model *ret) {
 
 static void model_done(Model *m) {
         instance_free(m->in);
-        qubo_free(m->random);
+        qubo_free(m->made);
 }
 
 static int cmp_double(const void *a, const void *b) {
         return CMP(*(const double *) a, *(const double *) b);
+}
+
+/* The least of some runs; two depths, since the first layer does more. */
+static double layer_ns(const Qubo *q) {
+        _cleanup_(qaoa_state_freep) QaoaState *s = NULL;
+        double gamma[9] = {}, beta[9], usec[2] = { INFINITY, INFINITY };
+        SolveParams p = {};
+        Limit l;
+
+        limit_init(&l, &p);
+        if (qaoa_state_new(q, kernels_best(), &l, &s) < 0)
+                return INFINITY;
+        for (unsigned i = 0; i < ELEMENTSOF(beta); i++)
+                beta[i] = 0.4;
+        for (unsigned run = 0; run < 10; run++) {
+                uint64_t start = now_usec(NULL);
+
+                if (qaoa_run(s, run % 2 ? 9 : 1, gamma, beta) < 0)
+                        return INFINITY;
+                usec[run % 2] = MIN(usec[run % 2], (double) (now_usec(NULL) - start));
+        }
+        return (usec[1] - usec[0]) * 1e3 / 8 / (double) qaoa_state_shape(s)->amplitudes / qaoa_state_shape(s)->n_dims;
 }
 
 /* One seed: what the row asks for; infinite: not reached. */
@@ -112,8 +145,10 @@ static double measure(const Row *row, const Model *m, unsigned seed, const char 
         SolveResult r = {};
         double usec, v = INFINITY;
 
-        p.has_target = timed && m->in;
-        p.target = p.has_target ? instance_target(m->in, row->value) : 0;
+        if (streq(row->what, "layer"))
+                return layer_ns(qubo_of(m));
+        p.has_target = timed;
+        p.target = timed ? m->in ? instance_target(m->in, row->value) : -(int64_t) row->value : 0;
         if (qubo_solve(qubo_of(m), solver_by_name(row->solver), &p, &r) < 0)
                 return INFINITY;
         usec = (double) (now_usec(NULL) - start);
@@ -134,6 +169,7 @@ static const char *unit_of(const Row *row) {
         return streq(row->what, "time")    ? "s"
                : streq(row->what, "flips") ? "/ns"
                : streq(row->what, "sweep") ? "us"
+               : streq(row->what, "layer") ? "ns"
                                            : "%";
 }
 
@@ -147,7 +183,7 @@ static void print_cell(double v, const Row *row) {
 /* The file without folder and endings, and the value that is asked for. */
 static void row_name(const Row *row, char *ret, size_t size) {
         const char *slash = strrchr(row->instance, '/'), *base = slash ? slash + 1 : row->instance;
-        int n = (int) strcspn(base, ".");
+        int n = (int) (strncmp(base, "p:", 2) == 0 ? strlen(base) : strcspn(base, "."));
 
         if (streq(row->what, "time") || streq(row->what, "gap"))
                 snprintf(ret, size, "%.*s %.0f", n, base, row->value);
