@@ -80,8 +80,11 @@ static void race_on_threads(Race *r) {
 }
 
 static int take_result(Portfolio *o, PortfolioTask *t) {
-        if (!t->solver || t->error == -ECANCELED || t->error < 0 || !t->result.x)
-                return t->error == -ECANCELED ? 0 : t->error;
+        if (t->error == -ECANCELED || t->error == -EOVERFLOW ||
+            t->error == -EFBIG) /* or it cannot be lowered for this one */
+                return 0;
+        if (!t->solver || t->error < 0 || !t->result.x)
+                return t->error;
         if (t->result.energy < o->best.energy || !o->r->solver) {
                 o->r->solver = t->result.solver;
                 best_offer(&o->best, &o->limit, t->result.x, t->result.energy);

@@ -28,6 +28,6 @@ typedef struct Portfolio {
 
 /*
  * Runs tasks on at most p->threads threads (fewer where no more can be had), beginning at the best point so far where
- * there is one, and keeps the best result: of equal ones the first task's. -ECANCELED is no error of a task.
+ * there is one, and keeps the best result: of equal ones the first task's. -ECANCELED, -EOVERFLOW and -EFBIG are no errors of a task.
  */
 int portfolio_run(Portfolio *o, PortfolioTask *tasks, unsigned n_tasks);

@@ -246,6 +246,26 @@ static void test_small_models(void **state) {
                         }
 }
 
+/* auto leaves them to this solver, and knows a bound. */
+static void test_auto(void **state) {
+        for (size_t i = 0; i < ELEMENTSOF(shapes); i++)
+                for (uint32_t n = 0; n <= 6; n++) {
+                        _cleanup_(qubo_freep) Qubo *q = NULL;
+                        SolveParams p = { .seed = n, .sweeps = 2000 };
+                        SolveResult r = {};
+                        int64_t least;
+                        Rng rng;
+
+                        rng_seed(&rng, 2000 + i, n);
+                        q = make(&rng, &shapes[i], n);
+                        least = optimum(q);
+                        assert_int_equal(qubo_solve(q, &solver_auto, &p, &r), 0);
+                        assert_true(qubo_feasible(q, r.x) && qubo_energy(q, r.x) == r.energy);
+                        assert_true(r.energy == least && r.lower_bound <= least);
+                        solve_result_done(&r);
+                }
+}
+
 static Qubo *middle(void) {
         const Shape s = { .products = true, .symmetric_flow = true, .range = 40, .linear = true, .linear_range = 500 };
         Rng rng;
@@ -322,11 +342,9 @@ static void test_other_models_are_refused(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_books),
-                cmocka_unit_test(test_small_models),
-                cmocka_unit_test(test_same_seed_same_result),
-                cmocka_unit_test(test_limits),
-                cmocka_unit_test(test_other_models_are_refused),
+                cmocka_unit_test(test_books),  cmocka_unit_test(test_small_models),
+                cmocka_unit_test(test_auto),   cmocka_unit_test(test_same_seed_same_result),
+                cmocka_unit_test(test_limits), cmocka_unit_test(test_other_models_are_refused),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
