@@ -59,13 +59,30 @@ static int solve(const Model *m, const Solver *solver, const SolveParams *p, Sol
         return qubo_solve(m->in->q, solver, p, ret);
 }
 
-/* The time was up, or somebody stopped it, before there was any point: then any that is feasible. */
-static int any_point(const Model *m, SolveResult *ret) {
-        *ret = (SolveResult){ .x = instance_any_point(m->in), .lower_bound = INT64_MIN, .solver = "none" };
-        if (!ret->x)
-                return -ENOMEM;
-        ret->energy = qubo_energy(m->in->q, ret->x);
-        return 0;
+/* The time was up, or somebody stopped it, before there was any point or a whole sweep: one pass over the variables is
+ * better than nothing, and mostly than where a search begins. */
+static int first_pass(const Model *m, SolveResult *ret) {
+        uint8_t *x = instance_any_point(m->in);
+        int64_t energy = x ? qubo_energy(m->in->q, x) : 0;
+
+        if (x && (!ret->x || energy < ret->energy)) {
+                free(ret->x);
+                ret->x = TAKE_PTR(x);
+                ret->energy = energy;
+                ret->solver = "first pass";
+        }
+        free(x);
+        return ret->x ? 0 : -ENOMEM;
+}
+
+static int solve_or_pass(const Model *m, const Solver *solver, const SolveParams *p, SolveResult *ret) {
+        int r = solve(m, solver, p, ret);
+
+        if (r == -ECANCELED)
+                *ret = (SolveResult){ .lower_bound = INT64_MIN };
+        if (r == -ECANCELED || (r >= 0 && p->budget_usec > 0 && ret->sweeps == 0 && !ret->proved))
+                return first_pass(m, ret);
+        return r;
 }
 
 void run_prepare(Run *r, const Model *m, const Solver *solver) {
@@ -109,9 +126,7 @@ void run_solver(Run *r, const Options *o, const atomic_bool *stop) {
                 return;
         }
         r->begin = clock_monotonic_usec() - m->recognise_usec;
-        r->error = solve(m, r->solver, &p, &r->result);
-        if (r->error == -ECANCELED)
-                r->error = any_point(m, &r->result);
+        r->error = solve_or_pass(m, r->solver, &p, &r->result);
         if (r->error >= 0)
                 improved(r, r->result.energy);
         r->usec = MAX(clock_monotonic_usec() - r->begin, UINT64_C(1));
@@ -154,8 +169,8 @@ int run_failed(const Run *r) {
                 free(names);
                 names = s;
         }
-        log_error("%s: solver %s does not fit this model; those that do are %s.", r->model->path,
-                  r->solver->name, strempty(names));
+        log_error("%s: solver %s does not fit this model; those that do are %s.", r->model->path, r->solver->name,
+                  strempty(names));
         return EXIT_FAILED;
 }
 
