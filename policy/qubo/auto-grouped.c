@@ -11,7 +11,7 @@
 
 #define PROOF_MAX_VARIABLES 4096U
 #define EARLY_SWEEPS 8U /* many models of a placement's size are solved by then, and proved at the root */
-#define EARLY_STEPS 1000000U
+#define EARLY_STEPS 4000000U
 #define FIRST_SWEEPS 200U
 #define SHARE_FIRST 4U /* of the time: annealing, at most */
 #define SHARE_PROBE 8U /* branch and bound, to see how far it gets */
@@ -42,46 +42,61 @@ static int anneal(Auto *a, Limit *l, uint64_t sweeps) {
         return r;
 }
 
-static int prove(Auto *a, Limit *probe, Limit *whole, uint64_t max_steps) {
+static int prove(Auto *a, Limit *probe, Limit *whole, uint64_t max_steps, bool glance) {
         int64_t before = a->best.energy;
-        int r = exact_search(a->f, probe, whole, max_steps, &a->best, a->r);
+        int r = exact_search(a->f, probe, whole, max_steps, glance, &a->best, a->r);
 
         if (a->best.energy < before || a->r->proved)
                 a->r->solver = "exact";
         return r;
 }
 
+/* A few sweeps and a look at the bounds: that is all that small models need. */
+static int begin(Auto *a, uint64_t sweeps, uint64_t steps) {
+        int r = anneal(a, &a->limit, sweeps);
+
+        if (r >= 0 && worth_a_proof(a->f->q) && !limit_hit(&a->limit))
+                r = prove(a, NULL, &a->limit, MIN(steps, EARLY_STEPS), true);
+        return r;
+}
+
+static bool goes_on(Auto *a) {
+        limit_reached(&a->limit, a->best.energy); /* maybe within a limit of its own */
+        return !a->r->proved && !limit_hit(&a->limit);
+}
+
 /* By counts alone. */
 static int solve_counted(Auto *a, uint64_t sweeps) {
         const Qubo *q = a->f->q;
-        uint64_t all = sweeps > 0 ? sweeps : sa_default_sweeps(q), early = MIN(all, EARLY_SWEEPS);
-        uint64_t first = MIN(all, FIRST_SWEEPS), steps = sweeps > 0 ? exact_steps(q, sweeps) : DEFAULT_STEPS;
-        int r;
+        uint64_t all = sweeps > 0 ? sweeps : sa_default_sweeps(q), first = MIN(all, FIRST_SWEEPS);
+        uint64_t early = worth_a_proof(q) ? MIN(first, EARLY_SWEEPS) : first;
+        uint64_t steps = sweeps > 0 ? exact_steps(q, sweeps) : DEFAULT_STEPS;
+        int r = begin(a, early, steps);
 
-        r = anneal(a, &a->limit, early);
-        if (r >= 0 && worth_a_proof(q) && !limit_hit(&a->limit))
-                r = prove(a, NULL, &a->limit, MIN(steps, EARLY_STEPS));
-        if (r >= 0 && !a->r->proved && first > early && !limit_hit(&a->limit))
+        if (r >= 0 && goes_on(a) && first > early)
                 r = anneal(a, &a->limit, first - early);
-        if (r >= 0 && !a->r->proved && worth_a_proof(q) && !limit_hit(&a->limit))
-                r = prove(a, NULL, &a->limit, steps);
-        if (r >= 0 && !a->r->proved && all > first && !limit_hit(&a->limit))
+        if (r >= 0 && goes_on(a) && worth_a_proof(q))
+                r = prove(a, NULL, &a->limit, steps, false);
+        if (r >= 0 && goes_on(a) && all > first)
                 r = anneal(a, &a->limit, all - first);
         return r;
 }
 
 static int solve_timed(Auto *a) {
         uint64_t left = limit_left(&a->limit);
-        Limit first = limit_within(&a->limit, left / SHARE_FIRST), probe, proof;
-        int r;
+        Limit first, probe, proof;
+        int r = begin(a, EARLY_SWEEPS, EARLY_STEPS);
 
-        r = anneal(a, &first, FIRST_SWEEPS);
-        if (r >= 0 && worth_a_proof(a->f->q) && !limit_hit(&a->limit)) {
+        if (r >= 0 && goes_on(a)) {
+                first = limit_within(&a->limit, left / SHARE_FIRST);
+                r = anneal(a, &first, 0);
+        }
+        if (r >= 0 && goes_on(a) && worth_a_proof(a->f->q)) {
                 probe = limit_within(&a->limit, left / SHARE_PROBE);
                 proof = limit_within(&a->limit, left / SHARE_PROOF);
-                r = prove(a, &probe, &proof, 0);
+                r = prove(a, &probe, &proof, 0, false);
         }
-        if (r >= 0 && !a->r->proved && !limit_hit(&a->limit))
+        if (r >= 0 && goes_on(a))
                 r = anneal(a, &a->limit, 0);
         return r;
 }

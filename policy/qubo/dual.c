@@ -21,8 +21,8 @@
 #define COST_LIMIT (INT64_C(1) << 28) /* of one item with all its couplings, scaled: sums of four such fit into int32 */
 #define SCALE_MAX 256
 #define PASSES_MAX 400U
-#define PASSES_CHECK 8U
-#define LEAST_GAIN 0.01 /* of the gap that is left, by PASSES_CHECK passes */
+#define PASSES_CHECK 4U
+#define LEAST_GAIN 0.02 /* of the gap that is left, by PASSES_CHECK passes */
 
 typedef struct Edge {
         uint32_t a, b;     /* items, a < b */
@@ -357,11 +357,12 @@ static int64_t run(Passing *p, Limit *l, int64_t energy, uint64_t max_steps) {
                 if (!pass(p, l, true, &bound) || !pass(p, l, false, &bound))
                         break;
                 best = MAX(best, bound);
+                before = i == 0 ? best : before;
                 if ((double) best > goal || (max_steps > 0 && p->steps >= max_steps))
                         break;
                 if ((i + 1) % PASSES_CHECK != 0)
                         continue;
-                if (before != INT64_MIN && (double) (best - before) < LEAST_GAIN * (goal - (double) best))
+                if ((double) (best - before) < LEAST_GAIN * (goal - (double) best))
                         break;
                 before = best;
         }
@@ -372,8 +373,8 @@ static int64_t divide_up(int64_t a, int64_t b) {
         return a / b + (a % b > 0);
 }
 
-int dual_new(const Frame *f, Limit *l, int64_t energy, uint64_t max_steps, int64_t *bound, uint64_t *steps,
-             Dual **ret) {
+int dual_new(const Frame *f, Limit *l, int64_t least, int64_t energy, uint64_t max_steps, int64_t *bound,
+             uint64_t *steps, Dual **ret) {
         _cleanup_(passing_done) Passing p = { .f = f };
         _cleanup_(dual_freep) Dual *d = NULL;
         int64_t best;
@@ -388,7 +389,7 @@ int dual_new(const Frame *f, Limit *l, int64_t energy, uint64_t max_steps, int64
         *steps += p.steps;
         if (best != INT64_MIN)
                 *bound = MAX(*bound, divide_up(best, p.scale));
-        if (*bound >= energy || l->hit)
+        if (*bound >= energy || *bound < least || l->hit)
                 return 0;
         d = calloc(1, sizeof(*d));
         if (!d)

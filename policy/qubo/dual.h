@@ -15,9 +15,10 @@ typedef struct Dual {
         int64_t scale; /* energy of q = scale * energy of the model, for each feasible point */
 } Dual;
 
-/* Raises *bound (as it is, not scaled). *ret stays NULL where there is no need of it, as the bound has reached the energy of a
+/* Raises *bound (as it is, not scaled), and makes the model if it is then not below least. *ret stays NULL where there is no need of it, as the bound has reached the energy of a
  * point, and where a model is too large or the limit is hit. */
-int dual_new(const Frame *f, Limit *l, int64_t energy, uint64_t max_steps, int64_t *bound, uint64_t *steps, Dual **ret);
+int dual_new(const Frame *f, Limit *l, int64_t least, int64_t energy, uint64_t max_steps, int64_t *bound,
+             uint64_t *steps, Dual **ret);
 Dual *dual_free(Dual *d);
 DEFINE_CLEANUP(Dual *, dual_free);
 /* What the original model holds where the dual's item holds v. */

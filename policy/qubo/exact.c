@@ -8,6 +8,7 @@
  * Units: bounds are kept doubled, so that the half couplings stay whole numbers.
  */
 #include <errno.h>
+#include <math.h>
 
 #include "policy/qubo/dual.h"
 #include "policy/qubo/exact.h"
@@ -17,7 +18,8 @@
 #define STEPS_PER_VARIABLE 8U /* what a sweep of annealing costs, about */
 #define TRIALS 4
 #define DUAL_LEAST 0.2 /* of the gap */
-#define DUAL_SHARE 4U  /* of the steps, at most */
+#define WIDE_GAP 0.1
+#define DUAL_SHARE 4U /* of the steps, at most */
 #define SKIPS 64U
 #define PLAIN_ITEMS 3U /* so few items left: the plain bound is as good */
 
@@ -374,9 +376,14 @@ static void search_tree(Search *s, Limit *whole, uint64_t max_steps, SolveResult
         r->flips += s->nodes * s->f->q->n;
 }
 
-/* Whether a dual bound closes so much of the gap that it makes up for a model with more couplings. */
-static bool dual_pays(int64_t root, int64_t bound, int64_t energy) {
-        return (double) bound - (double) root >= DUAL_LEAST * ((double) energy - (double) root);
+/* A dual bound that closes so much of the gap makes up for a model with more couplings. */
+static int64_t dual_least(int64_t root, int64_t energy) {
+        return root + (int64_t) (DUAL_LEAST * ((double) energy - (double) root));
+}
+
+/* At the first look a tree whose gap is wide is left alone. */
+static bool gap_is_wide(int64_t bound, int64_t energy) {
+        return (double) energy - (double) bound > WIDE_GAP * fabs((double) energy);
 }
 
 /* The same search in the numbers of the dual. */
@@ -392,7 +399,8 @@ static int search_dual(const Dual *d, Limit *probe, Limit *whole, uint64_t max_s
         return e;
 }
 
-int exact_search(const Frame *f, Limit *probe, Limit *whole, uint64_t max_steps, Incumbent *best, SolveResult *r) {
+int exact_search(const Frame *f, Limit *probe, Limit *whole, uint64_t max_steps, bool glance, Incumbent *best,
+                 SolveResult *r) {
         _cleanup_(search_done) Search s = { .f = f, .unit = 2, .limit = probe ?: whole, .best = best };
         _cleanup_(dual_freep) Dual *d = NULL;
         int64_t least, root = 0, bound;
@@ -404,15 +412,17 @@ int exact_search(const Frame *f, Limit *probe, Limit *whole, uint64_t max_steps,
                 e = slots_new(&s, root = bound_node(&s, &item, &least), &s.slots);
         bound = root = energy_of(&s, root);
         if (e >= 0 && !s.slots && root < best->energy)
-                e = dual_new(f, s.limit, best->energy, max_steps > 0 ? max_steps / DUAL_SHARE + 1 : 0, &bound, &s.steps,
-                             &d);
+                e = dual_new(f, s.limit, dual_least(root, best->energy), best->energy,
+                             max_steps > 0 ? max_steps / DUAL_SHARE + 1 : 0, &bound, &s.steps, &d);
         if (e < 0)
                 return e;
         r->lower_bound = MAX(r->lower_bound, bound);
-        if (bound < best->energy && d && dual_pays(root, bound, best->energy))
-                e = search_dual(d, probe, whole, max_steps, s.steps, best, r);
-        else if (bound < best->energy)
-                search_tree(&s, whole, max_steps, r);
+        if (bound < best->energy && (!glance || s.slots || !gap_is_wide(bound, best->energy))) {
+                if (d)
+                        e = search_dual(d, probe, whole, max_steps, s.steps, best, r);
+                else
+                        search_tree(&s, whole, max_steps, r);
+        }
         r->proved = r->lower_bound >= best->energy;
         return e;
 }
@@ -437,7 +447,7 @@ static int exact_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         if (r >= 0)
                 r = sa_search(f, &l, p->seed, INCUMBENT_SWEEPS, &runs, &best, ret);
         if (r >= 0)
-                r = exact_search(f, NULL, &l, exact_steps(q, p->sweeps), &best, ret);
+                r = exact_search(f, NULL, &l, exact_steps(q, p->sweeps), false, &best, ret);
         if (r < 0)
                 return r;
         ret->solver = "exact";

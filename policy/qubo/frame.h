@@ -182,7 +182,8 @@ uint64_t sa_default_sweeps(const Qubo *q);
 
 /* Branch and bound, for at most max_steps of work (0: no limit) and until the limit; where there is a probe, only until that
  * if too little of the tree has been searched by then. r->lower_bound rises to the least bound left open, and r->proved
- * tells that nothing was. */
-int exact_search(const Frame *f, Limit *probe, Limit *whole, uint64_t max_steps, Incumbent *best, SolveResult *r);
+ * tells that nothing was. A glance does not begin with a tree where the bounds are far apart. */
+int exact_search(const Frame *f, Limit *probe, Limit *whole, uint64_t max_steps, bool glance, Incumbent *best,
+                 SolveResult *r);
 #define EXACT_MAX_VARIABLES 32768U
 #define EXACT_MAX_COUPLINGS ((size_t) 40 << 20) /* of a model with tables, which it turns into rows */
