@@ -63,21 +63,24 @@ size_t anneal_dense_size(const Rows *r, unsigned *ret_lanes) {
         return stride * stride * (has_narrow_weights(t) ? sizeof(int16_t) : sizeof(int32_t));
 }
 
-static void fill_weights(Dense *s) {
+static void fill_weights(Dense *s, Limit *l) {
         const Rows *r = s->rows;
+        void *weight = (uint8_t *) s->weight + (-(uintptr_t) s->weight) % ANNEAL_VECTOR;
 
-        for (uint32_t i = 0; i < r->n; i++)
+        s->a.weight = weight;
+        for (uint32_t i = 0; i < r->n && !limit_work(l, s->a.stride / 8 + r->first[i + 1] - r->first[i]); i++)
                 for (size_t k = r->first[i]; k < r->first[i + 1]; k++) {
                         size_t at = i * s->a.stride + r->col[k];
 
                         if (has_narrow_weights(s->type))
-                                ((int16_t *) s->weight)[at] = (int16_t) rows_weight(r, k);
+                                ((int16_t *) weight)[at] = (int16_t) rows_weight(r, k);
                         else
-                                ((int32_t *) s->weight)[at] = rows_weight(r, k);
+                                ((int32_t *) weight)[at] = rows_weight(r, k);
                 }
 }
 
-static int dense_new(const Qubo *q, const Rows *rows, const Kernels *kernels, uint64_t seed, AnnealState **ret) {
+static int dense_new(const Qubo *q, const Rows *rows, const Kernels *kernels, uint64_t seed, Limit *l,
+                     AnnealState **ret) {
         Dense *s = calloc(1, sizeof(*s));
         size_t bytes;
 
@@ -96,7 +99,7 @@ static int dense_new(const Qubo *q, const Rows *rows, const Kernels *kernels, ui
                 .replicas = 1,
                 .look_every = 1,
         };
-        s->weight = aligned_alloc(ANNEAL_VECTOR, (bytes + ANNEAL_VECTOR) / ANNEAL_VECTOR * ANNEAL_VECTOR);
+        s->weight = calloc(bytes + ANNEAL_VECTOR, 1); /* pages come as they are filled */
         s->a.field = aligned_alloc(ANNEAL_VECTOR, (s->a.stride + s->lanes) * s->width);
         s->a.spin = aligned_alloc(ANNEAL_VECTOR, (s->a.stride + s->lanes) * s->width);
         s->threshold = calloc(ANNEAL_DRAWS + s->lanes, s->width);
@@ -106,10 +109,8 @@ static int dense_new(const Qubo *q, const Rows *rows, const Kernels *kernels, ui
                 dense_free(&s->base);
                 return -ENOMEM;
         }
-        memset(s->weight, 0, bytes);
-        s->a.weight = s->weight;
         s->a.threshold = s->threshold;
-        fill_weights(s);
+        fill_weights(s, l);
         *ret = &s->base;
         return 0;
 }

@@ -34,7 +34,8 @@ static void lanes_free(AnnealState *state) {
         free(s);
 }
 
-static int lanes_new(const Qubo *q, const Rows *rows, const Kernels *kernels, uint64_t seed, AnnealState **ret) {
+static int lanes_new(const Qubo *q, const Rows *rows, const Kernels *kernels, uint64_t seed, Limit *l,
+                     AnnealState **ret) {
         Lanes *s = calloc(1, sizeof(*s));
         size_t bytes = ((size_t) q->n + 1) * ANNEAL_VECTOR;
 

@@ -31,6 +31,7 @@
 #define DENSE_BYTES_MAX ((size_t) 1 << 30)
 #define PASSES 0.06 /* of the flips offered in a run, typically */
 #define DESCENT_SWEEPS 20U
+#define COIN_SWEEPS 2.0 /* the sweep that makes a random point, in others' time */
 
 typedef struct Anneal {
         const AnnealMethod *method;
@@ -38,6 +39,7 @@ typedef struct Anneal {
         Best best;
         Limit limit;
         double hot, cold;
+        double sweep_usec; /* in the run before; 0: unknown */
         uint64_t sweeps;
 } Anneal;
 
@@ -121,12 +123,26 @@ static void descend(Anneal *a) {
                         return;
 }
 
+/* A run that the clock would cut is made shorter, one that would leave too little for the next takes all there is. */
+static uint64_t fit_length(const Anneal *a, uint64_t length) {
+        uint64_t left = limit_left(&a->limit);
+        double most = left == UINT64_MAX || a->sweep_usec <= 0 ? HUGE_VAL : 0.95 * (double) left / a->sweep_usec;
+
+        return most > 2.5 * (double) length ? length : (uint64_t) fmax(most, 1);
+}
+
 static void run(Anneal *a, uint64_t seed, uint64_t stream, uint64_t length) {
-        uint64_t every = length / 64 + 1;
+        uint64_t start = limit_left(&a->limit), before = a->sweeps, every;
         bool whole;
 
         a->method->scatter(a->state, seed, stream);
         whole = sweep(a, NULL);
+        if (start != UINT64_MAX) {
+                if (stream == 0)
+                        a->sweep_usec = (double) (start - limit_left(&a->limit)) / COIN_SWEEPS;
+                length = fit_length(a, length);
+        }
+        every = length / 64 + 1;
         for (uint64_t i = 0; i < length && whole; i++) {
                 if (i % every == 0)
                         a->method->cool(a->state,
@@ -138,6 +154,8 @@ static void run(Anneal *a, uint64_t seed, uint64_t stream, uint64_t length) {
         if (whole)
                 descend(a);
         a->method->offer(a->state, &a->best, &a->limit);
+        if (start != UINT64_MAX)
+                a->sweep_usec = (double) (start - limit_left(&a->limit)) / (double) (a->sweeps - before + 1);
 }
 
 static void anneal(Anneal *a, uint64_t seed, uint64_t left) {
@@ -173,12 +191,15 @@ int anneal_by(const AnnealMethod *method, const Qubo *q, const SolveParams *p, S
         if (r < 0)
                 return r;
         best_offer(&a.best, &a.limit, zeros, q->offset);
-        r = rows_new(q, &rows);
+        ret->solver = "sa";
+        r = rows_new_within(q, &a.limit, &rows);
+        if (r == -ECANCELED)
+                return best_result(&a.best, ret);
         if (r < 0)
                 return r;
         a.method = method ?: choose_method(rows);
         set_temperatures(&a, rows);
-        r = a.method->new (q, rows, p->kernels ? p->kernels : kernels_best(), p->seed, &a.state);
+        r = a.method->new (q, rows, p->kernels ? p->kernels : kernels_best(), p->seed, &a.limit, &a.state);
         if (r < 0)
                 return r;
         if (sweeps == 0)
@@ -187,7 +208,6 @@ int anneal_by(const AnnealMethod *method, const Qubo *q, const SolveParams *p, S
                 anneal(&a, p->seed, sweeps);
         ret->sweeps += a.sweeps;
         ret->flips += a.sweeps * a.state->replicas * q->n;
-        ret->solver = "sa";
         return best_result(&a.best, ret);
 }
 

@@ -70,7 +70,8 @@ typedef struct AnnealState {
 } AnnealState;
 
 typedef struct AnnealMethod {
-        int (*new)(const Qubo *q, const Rows *rows, const struct Kernels *kernels, uint64_t seed, AnnealState **ret);
+        int (*new)(const Qubo *q, const Rows *rows, const struct Kernels *kernels, uint64_t seed, Limit *l,
+                   AnnealState **ret);
         void (*free)(AnnealState *s);
         void (*scatter)(AnnealState *s, uint64_t seed, uint64_t stream); /* all zero, but the next sweep is of coins */
         void (*cool)(AnnealState *s, double t);                          /* in units; 0: only what improves passes */

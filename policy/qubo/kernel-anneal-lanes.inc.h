@@ -4,7 +4,7 @@ typedef ANNEAL_INT ANNEAL_(AnnealV) __attribute__((vector_size(ANNEAL_VECTOR), m
 typedef ANNEAL_INT ANNEAL_(AnnealLoose)
         __attribute__((vector_size(ANNEAL_VECTOR), aligned(sizeof(ANNEAL_INT)), may_alias));
 
-/* Where the mask says so, w for a spin that becomes 1 and -w for one that becomes 0: no type has all kinds of products. */
+/* Where the mask says so, w for a spin that becomes 1 and -w for one that becomes 0. */
 ANNEAL_INLINE ANNEAL_(AnnealV) ANNEAL_(anneal_step)(ANNEAL_(AnnealV) spin, ANNEAL_(AnnealV) mask, ANNEAL_INT w) {
         return ((w ^ spin) - spin) & mask;
 }
@@ -44,8 +44,8 @@ static uint32_t ANNEAL_(anneal_lanes)(AnnealLanes *a, uint32_t from, uint32_t to
                 spins[i] = spin ^ mask;
                 changed++;
                 if (same[i] == 0) {
-                        for (; k < first[i + 1]; k++)
-                                field[col[k]] += ANNEAL_(anneal_step)(spin, mask, (ANNEAL_INT) weight[k]);
+                        for (step = (spin | 1) & mask; k < first[i + 1]; k++)
+                                field[col[k]] += ANNEAL_TIMES(step, spin, mask, (ANNEAL_INT) weight[k]);
                         continue;
                 }
                 step = ANNEAL_(anneal_step)(spin, mask, (ANNEAL_INT) same[i]);
@@ -77,13 +77,17 @@ static void ANNEAL_(anneal_energies)(const AnnealLanes *a, int64_t *ret) {
         }
 }
 
+ANNEAL_INLINE ANNEAL_INT ANNEAL_(anneal_threshold)(float v) {
+        return (ANNEAL_INT) (v < ANNEAL_MOST ? v : ANNEAL_MOST);
+}
+
 /* floor(-T ln(u)), at most the largest value but one: a field of the largest never passes. */
 static void ANNEAL_(anneal_thresholds)(void *to, const float *logs, size_t n, float t) {
         ANNEAL_INT *threshold = (ANNEAL_INT *) to;
 
-        for (size_t i = 0; i < n; i++) {
-                float v = logs[i] * t;
-
-                threshold[i] = (ANNEAL_INT) (v < ANNEAL_MOST ? v : ANNEAL_MOST);
-        }
+        for (; n >= 32; n -= 32, threshold += 32, logs += 32)
+                for (unsigned k = 0; k < 32; k++) /* of a known length: compilers make vectors of it */
+                        threshold[k] = ANNEAL_(anneal_threshold)(logs[k] * t);
+        for (size_t k = 0; k < n; k++)
+                threshold[k] = ANNEAL_(anneal_threshold)(logs[k] * t);
 }

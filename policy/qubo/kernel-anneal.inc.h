@@ -3,6 +3,7 @@
  * Single flips of simulated annealing in the states of anneal.h. A visit compares the costs of one variable in all
  * replicas with a window of thresholds; the fields of its neighbours are touched only when some lane flips, and where
  * all weights of a row have one absolute value the step is made once for the row: then a neighbour is one vector sum.
+ * ANNEAL_TIMES is a product with -1, 0 or 1, by the way that is fast for the type.
  */
 #ifdef __AVX2__
 #include <immintrin.h>
@@ -27,6 +28,7 @@ ANNEAL_INLINE bool anneal_any(AnnealWords v) {
 #define ANNEAL_(name) name##8
 #define ANNEAL_INT int8_t
 #define ANNEAL_WEIGHT int16_t
+#define ANNEAL_TIMES(step, spin, mask, w) ANNEAL_(anneal_step)(spin, mask, w)
 #define ANNEAL_WIDE int16_t
 #define ANNEAL_MOST 126.0F
 #include "policy/qubo/kernel-anneal-lanes.inc.h"
@@ -34,11 +36,13 @@ ANNEAL_INLINE bool anneal_any(AnnealWords v) {
 #undef ANNEAL_INT
 #undef ANNEAL_WEIGHT
 #undef ANNEAL_WIDE
+#undef ANNEAL_TIMES
 #undef ANNEAL_MOST
 
 #define ANNEAL_(name) name##16
 #define ANNEAL_INT int16_t
 #define ANNEAL_WEIGHT int16_t
+#define ANNEAL_TIMES(step, spin, mask, w) ((step) * (w))
 #define ANNEAL_WIDE int32_t
 #define ANNEAL_MOST 32766.0F
 #include "policy/qubo/kernel-anneal-lanes.inc.h"
@@ -46,11 +50,13 @@ ANNEAL_INLINE bool anneal_any(AnnealWords v) {
 #undef ANNEAL_INT
 #undef ANNEAL_WEIGHT
 #undef ANNEAL_WIDE
+#undef ANNEAL_TIMES
 #undef ANNEAL_MOST
 
 #define ANNEAL_(name) name##32
 #define ANNEAL_INT int32_t
 #define ANNEAL_WEIGHT int32_t
+#define ANNEAL_TIMES(step, spin, mask, w) ((step) * (w))
 #define ANNEAL_WIDE int64_t
 #define ANNEAL_MOST 0x1.fffffep30F
 #include "policy/qubo/kernel-anneal-lanes.inc.h"
@@ -58,11 +64,13 @@ ANNEAL_INLINE bool anneal_any(AnnealWords v) {
 #undef ANNEAL_INT
 #undef ANNEAL_WEIGHT
 #undef ANNEAL_WIDE
+#undef ANNEAL_TIMES
 #undef ANNEAL_MOST
 
 #define ANNEAL_(name) name##64
 #define ANNEAL_INT int64_t
 #define ANNEAL_WEIGHT int32_t
+#define ANNEAL_TIMES(step, spin, mask, w) ANNEAL_(anneal_step)(spin, mask, w)
 #define ANNEAL_WIDE int64_t
 #define ANNEAL_MOST 0x1.fffffep62F
 #include "policy/qubo/kernel-anneal-lanes.inc.h"
@@ -70,6 +78,7 @@ ANNEAL_INLINE bool anneal_any(AnnealWords v) {
 #undef ANNEAL_INT
 #undef ANNEAL_WEIGHT
 #undef ANNEAL_WIDE
+#undef ANNEAL_TIMES
 #undef ANNEAL_MOST
 
 /* Bit k * sizeof(lane) of lane k, where the mask is set. */

@@ -19,13 +19,13 @@ SPIN_INLINE SpinV spin_satisfied(const SpinV *spin, SpinV self, const MultiSpinL
 }
 
 /* Four couplings: two that are satisfied can be undone for nothing, three and four for b and b^2. */
-SPIN_INLINE SpinV spin_pass4(const MultiSpin *m, const SpinV *spin, SpinV self, const MultiSpinLink *l, uint64_t bits) {
+SPIN_INLINE SpinV spin_pass4(const void *pool, const SpinV *spin, SpinV self, const MultiSpinLink *l, uint64_t bits) {
         SpinV t0 = spin_satisfied(spin, self, l), t1 = spin_satisfied(spin, self, l + 1);
         SpinV t2 = spin_satisfied(spin, self, l + 2), t3 = spin_satisfied(spin, self, l + 3);
         SpinV odd01 = t0 ^ t1, both01 = t0 & t1, odd23 = t2 ^ t3, both23 = t2 & t3, four = both01 & both23;
         SpinV three = (both01 & odd23) | (both23 & odd01) | four;
 
-        return (~three | spin_draw(m->pool[1], bits)) & (~four | spin_draw(m->pool[1], bits >> 16));
+        return (~three | spin_draw(pool, bits)) & (~four | spin_draw(pool, bits >> 16));
 }
 
 /* Where at least k of so many are satisfied, told by the bits of their number. */
@@ -62,6 +62,7 @@ static void multispin_sweep(MultiSpin *m, uint32_t from, uint32_t to) {
         SpinV *spin = (SpinV *) m->spin;
         const uint32_t *first = m->first;
         const MultiSpinLink *link = m->link;
+        const void *pool = m->pool[1];
         bool spare = false; /* half of the last number */
         uint64_t bits = 0;
         Rng rng = m->rng;
@@ -73,7 +74,7 @@ static void multispin_sweep(MultiSpin *m, uint32_t from, uint32_t to) {
                 if (degree == 4) {
                         bits = spare ? bits >> 32 : rng_next(&rng);
                         spare = !spare;
-                        spin[i] = self ^ spin_pass4(m, spin, self, link + first[i], bits);
+                        spin[i] = self ^ spin_pass4(pool, spin, self, link + first[i], bits);
                 } else
                         spin[i] = self ^ spin_pass(m, spin, self, link + first[i], degree, rng_next(&rng));
         }

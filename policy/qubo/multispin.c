@@ -8,7 +8,7 @@
 #include "policy/qubo/anneal.h"
 #include "policy/qubo/kernels.h"
 
-#define LOOK_EVERY 16U
+#define LOOK_EVERY 32U
 
 typedef struct Replicas {
         AnnealState base;
@@ -19,6 +19,7 @@ typedef struct Replicas {
         MultiSpinLink *link;
         int64_t weight, unit; /* |w| in units */
         uint64_t negative;    /* couplings, from both ends */
+        bool has_odd;         /* degrees */
         uint8_t *x;
 } Replicas;
 
@@ -96,6 +97,7 @@ static void measure(Replicas *s, const Rows *r) {
         for (uint32_t i = 0; i < r->n; i++) {
                 s->weight = r->same[i] != 0 ? r->same[i] : s->weight;
                 s->negative += r->positive[i] - r->first[i];
+                s->has_odd |= (r->first[i + 1] - r->first[i]) % 2 != 0;
         }
 }
 
@@ -107,7 +109,8 @@ static int64_t energy_of(const Replicas *s, uint64_t satisfied) {
         return s->q->offset + s->unit * (s->weight * ((int64_t) s->negative - (int64_t) satisfied) / 4);
 }
 
-static int replicas_new(const Qubo *q, const Rows *rows, const Kernels *kernels, uint64_t seed, AnnealState **ret) {
+static int replicas_new(const Qubo *q, const Rows *rows, const Kernels *kernels, uint64_t seed, Limit *l,
+                        AnnealState **ret) {
         _cleanup_free_ uint32_t *color = calloc((size_t) q->n + 1, sizeof(*color));
         Replicas *s = calloc(1, sizeof(*s));
 
@@ -155,7 +158,8 @@ static void replicas_cool(AnnealState *state, double t) {
         Replicas *s = replicas_of(state);
         double a = t > 0 ? exp(-(double) s->weight / (2 * t)) : 0;
 
-        s->kernels->multispin_fill(&s->m, 0, (uint32_t) rint(a * MULTISPIN_CHANCE));
+        if (s->has_odd)
+                s->kernels->multispin_fill(&s->m, 0, (uint32_t) rint(a * MULTISPIN_CHANCE));
         s->kernels->multispin_fill(&s->m, 1, (uint32_t) rint(a * a * MULTISPIN_CHANCE));
 }
 

@@ -25,7 +25,10 @@ typedef struct Rows {
         void *weight;
 } Rows;
 
-int rows_new(const Qubo *q, Rows **ret); /* tables, products and groups do not count */
+struct Limit;
+
+int rows_new(const Qubo *q, Rows **ret);                         /* tables, products and groups do not count */
+int rows_new_within(const Qubo *q, struct Limit *l, Rows **ret); /* -ECANCELED: the limit has been hit */
 Rows *rows_free(Rows *r);
 DEFINE_CLEANUP(Rows *, rows_free);
 
