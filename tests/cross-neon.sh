@@ -20,7 +20,7 @@ cd "$TOP_SRCDIR" || exit 99
 
 # What the test links: the kernels, models, and their rows
 if ! $cc -std=gnu11 -O2 -ffp-contract=off -D_GNU_SOURCE -I. -static -o "$dir/test-kernels" tests/unit/test-kernels.c \
-        policy/qubo/kernels.c policy/qubo/kernels-plain.c policy/qubo/qubo.c policy/qubo/rows.c -lm 2> "$dir/errors"; then
+        policy/qubo/kernels.c policy/qubo/kernels-plain.c policy/qubo/qubo.c policy/qubo/rows.c policy/qubo/limit.c -lm 2> "$dir/errors"; then
         echo "1..1"
         echo "not ok 1 - neon: the kernels compile"
         sed 's/^/# /' "$dir/errors"

@@ -11,12 +11,10 @@
 #include "policy/qubo/lower.h"
 #include "policy/qubo/search.h"
 
-/* Steps of a few nanoseconds each: well under the millisecond the stop flag may take. */
-#define LIMIT_STEPS 16384
 /* Repairs of offered points are so many each time their number has doubled. */
 #define REPAIRS 32
 
-const Solver *const solvers[] = { &solver_auto, &solver_exact, &solver_greedy,      &solver_sa,      &solver_pt,
+const Solver *const solvers[] = { &solver_auto, &solver_exact, &solver_greedy,      &solver_sa, &solver_onehot,      &solver_pt,
                                   &solver_sqa,  &solver_tabu,  &solver_permutation, &solver_genetic, &solver_qaoa,
                                   NULL };
 
@@ -30,65 +28,6 @@ const Solver *solver_by_name(const char *name) {
 void solve_result_done(SolveResult *r) {
         free(r->x);
         r->x = NULL;
-}
-
-void limit_init(Limit *l, const SolveParams *p) {
-        *l = (Limit){ .p = p, .deadline = UINT64_MAX, .reported = INT64_MAX };
-        if (p->clock && p->budget_usec > 0 &&
-            __builtin_add_overflow(p->clock(p->userdata), p->budget_usec, &l->deadline))
-                l->deadline = UINT64_MAX;
-}
-
-Limit limit_within(const Limit *l, uint64_t usec) {
-        Limit part = *l;
-        uint64_t end;
-
-        if (l->p->clock && !__builtin_add_overflow(l->p->clock(l->p->userdata), usec, &end))
-                part.deadline = MIN(part.deadline, end);
-        return part;
-}
-
-uint64_t limit_left(const Limit *l) {
-        uint64_t now;
-
-        if (l->deadline == UINT64_MAX)
-                return UINT64_MAX;
-        now = l->p->clock(l->p->userdata);
-        return now < l->deadline ? l->deadline - now : 0;
-}
-
-bool limit_hit(Limit *l) {
-        const SolveParams *p = l->p;
-
-        l->work = 0;
-        if (!l->hit && p->stop && atomic_load_explicit(p->stop, memory_order_relaxed))
-                l->hit = true;
-        if (!l->hit && p->cancel && atomic_load_explicit(p->cancel, memory_order_relaxed))
-                l->hit = true;
-        if (!l->hit && l->deadline != UINT64_MAX && p->clock(p->userdata) >= l->deadline)
-                l->hit = true;
-        return l->hit;
-}
-
-bool limit_work(Limit *l, uint64_t steps) {
-        l->work += steps;
-        return l->hit || (l->work >= LIMIT_STEPS && limit_hit(l));
-}
-
-void limit_reached(Limit *l, int64_t energy) {
-        if (l->p->has_target && energy <= l->p->target)
-                l->hit = true;
-}
-
-void limit_improved(Limit *l, int64_t energy) {
-        const SolveParams *p = l->p;
-
-        if (energy >= l->reported)
-                return;
-        l->reported = energy;
-        if (p->improved)
-                p->improved(p->userdata, energy);
-        limit_reached(l, energy);
 }
 
 int best_init(Best *b, const Qubo *q, Limit *l) {
