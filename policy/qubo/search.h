@@ -45,6 +45,7 @@ bool fits_all(const Qubo *q);
 int auto_grouped(const Qubo *q, const SolveParams *p, SolveResult *ret); /* auto, for models with groups */
 uint64_t exact_steps(const Qubo *q, uint64_t sweeps);                    /* the work that so many sweeps stand for */
 extern const Solver solver_auto, solver_exact, solver_greedy, solver_sa;
+extern const Solver solver_onehot;
 extern const Solver solver_qaoa;
 extern const Solver solver_genetic, solver_permutation;
 extern const Solver solver_pt, solver_sqa;

@@ -14,9 +14,9 @@
 /* Repairs of offered points are so many each time their number has doubled. */
 #define REPAIRS 32
 
-const Solver *const solvers[] = { &solver_auto, &solver_exact, &solver_greedy,      &solver_sa, &solver_onehot,      &solver_pt,
-                                  &solver_sqa,  &solver_tabu,  &solver_permutation, &solver_genetic, &solver_qaoa,
-                                  NULL };
+const Solver *const solvers[] = { &solver_auto,        &solver_exact,   &solver_greedy, &solver_sa,
+                                  &solver_onehot,      &solver_pt,      &solver_sqa,    &solver_tabu,
+                                  &solver_permutation, &solver_genetic, &solver_qaoa,   NULL };
 
 const Solver *solver_by_name(const char *name) {
         for (size_t i = 0; solvers[i]; i++)
