@@ -46,8 +46,9 @@ static void choose_members(Auto *a, const Solver *const *list) {
 }
 
 static void choose(Auto *a) {
-        static const Solver *const sparse[] = { &solver_sa, &solver_tabu, NULL }, *const dense[] = { &solver_tabu,
-                                                                                                     &solver_sa, NULL };
+        static const Solver *const sparse[] = { &solver_sa, &solver_pt, &solver_tabu, NULL }, *const dense[] = {
+                &solver_tabu, &solver_sa, NULL
+        };
         static const Solver *const products[] = { &solver_permutation, NULL };
         const Qubo *q = a->o.q;
         double pairs = (double) q->n * (q->n - 1.0);
