@@ -10,7 +10,7 @@ skip() {
 }
 
 cc=aarch64-linux-gnu-gcc
-qemu=qemu-aarch64-static
+qemu='qemu-aarch64-static'
 type $cc > /dev/null 2>&1 || skip "there is no $cc"
 type $qemu > /dev/null 2>&1 || skip "there is no $qemu"
 
