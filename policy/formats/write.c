@@ -178,7 +178,8 @@ static void print_matrix(FILE *f, const int32_t *m, uint32_t n, const Plain *p) 
 }
 
 static int cannot(const Instance *in, const char *format, const char *why, char **ret_message) {
-        return text_fail(-EINVAL, ret_message, "a file of format %s cannot be written as %s: %s", in->format->name, format, why);
+        return text_fail(-EINVAL, ret_message, "a file of format %s cannot be written as %s: %s", in->format->name,
+                         format, why);
 }
 
 /* All decimals of the value go to the distances. */

@@ -24,11 +24,11 @@ static const struct {
         uint64_t sweeps;
         double off;
 } budgets[] = {
-        { "gset/G14.mc", 2000, .5 },   { "gset/G22.mc", 2000, .2 },
-        { "gset/G32.mc", 2000, 1 },    { "gset/", 4000, 0 },
-        { "placement/", 4000, 0 },     { "qaplib/tai50a", 100000, 2 },
+        { "gset/G14.mc", 2000, .5 },    { "gset/G22.mc", 2000, .2 },
+        { "gset/G32.mc", 2000, 1 },     { "gset/", 4000, 0 },
+        { "placement/", 4000, 0 },      { "qaplib/tai50a", 100000, 2 },
         { "qaplib/sko100", 100000, 1 }, { "qaplib/tai100b", 400000, 2 },
-        { "qaplib/", 1000000, 0 },     { "", 100000, 0 },
+        { "qaplib/", 1000000, 0 },      { "", 100000, 0 },
 };
 
 static char *read_text(const char *path, size_t *ret_size) {
