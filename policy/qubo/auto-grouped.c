@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The portfolio of models with one-hot groups: a short annealing, then branch and bound from its result, which proves small models outright, then
- * annealing again with what is left. Branch and bound gets its longer share only where a short one has shown that the
- * tree is within reach. Without a clock the search is limited to an amount of work that follows from sweeps and size
- * only, so that the result depends on nothing else.
+ * The portfolio of models with one-hot groups: a few sweeps of annealing and a glance at the bounds, which is all that small
+ * or easy models need. Then, with a clock: annealing and tabu search by turns, branch and bound from their result (longer only where a short
+ * try has shown that the tree is within reach), and turns again; or where there are more threads, these at the same
+ * time. Without a clock: annealing, branch and bound, annealing, on one thread and limited to an amount of work that
+ * follows from sweeps and size only, so that the result depends on nothing else.
  */
 #include <errno.h>
 
 #include "policy/qubo/frame.h"
+#include "policy/qubo/portfolio.h"
 
 #define PROOF_MAX_VARIABLES 4096U
 #define EARLY_SWEEPS 8U /* many models of a placement's size are solved by then, and proved at the root */
 #define EARLY_STEPS 4000000U
 #define FIRST_SWEEPS 200U
-#define SHARE_FIRST 4U /* of the time: annealing, at most */
+#define TURN_SWEEPS 400U /* of annealing, */
+#define TURN_TABU 8U     /* and such a part of it of tabu search */
+#define TURN_MOST 100000U
+#define SHARE_FIRST 4U /* of the time: annealing and tabu search */
 #define SHARE_PROBE 8U /* branch and bound, to see how far it gets */
 #define SHARE_PROOF 2U /* branch and bound, if it got far enough */
 
@@ -23,7 +28,7 @@
 typedef struct Auto {
         const Frame *f;
         Limit limit;
-        uint64_t seed, runs;
+        uint64_t seed, runs, turn;
         Incumbent best;
         SolveResult *r;
 } Auto;
@@ -82,28 +87,80 @@ static int solve_counted(Auto *a, uint64_t sweeps) {
         return r;
 }
 
+static int tabu(Auto *a, Limit *l, uint64_t sweeps) {
+        int64_t before = a->best.energy;
+        int r = onehot_search(a->f, l, a->seed, a->runs++, sweeps, &a->best, a->r);
+
+        if (a->best.energy < before)
+                a->r->solver = "onehot";
+        return r;
+}
+
+/* Annealing and tabu search by turns, each turn twice as long: which of the two is better depends on the model. */
+static int take_turns(Auto *a, Limit *l) {
+        int r = 0;
+
+        for (; r >= 0 && goes_on(a) && !limit_hit(l); a->turn = MIN(a->turn * 2, TURN_MOST)) {
+                r = anneal(a, l, a->turn);
+                if (r >= 0 && goes_on(a) && !limit_hit(l))
+                        r = tabu(a, l, a->turn / TURN_TABU);
+        }
+        return r;
+}
+
+static int solve_in_turn(Auto *a, uint64_t left) {
+        Limit part = limit_within(&a->limit, left / SHARE_FIRST), proof;
+        int r = take_turns(a, &part);
+
+        if (r >= 0 && goes_on(a) && worth_a_proof(a->f->q)) {
+                part = limit_within(&a->limit, left / SHARE_PROBE);
+                proof = limit_within(&a->limit, left / SHARE_PROOF);
+                r = prove(a, &part, &proof, 0, false);
+        }
+        return r >= 0 ? take_turns(a, &a->limit) : r;
+}
+
+/* The same at once: tabu search on every other thread, branch and bound on one. */
+static int solve_at_once(Auto *a) {
+        const Qubo *q = a->f->q;
+        PortfolioTask tasks[PORTFOLIO_TASKS_MAX] = {};
+        unsigned n = MIN(a->limit.p->threads, PORTFOLIO_TASKS_MAX);
+        _cleanup_(solve_result_done) SolveResult now = {};
+        Portfolio o = { .q = q, .limit = a->limit, .r = a->r };
+        int r = incumbent_result(&a->best, a->f, &now);
+
+        for (unsigned i = 0; i < n; i++)
+                tasks[i] = (PortfolioTask){ .solver = i % 2 == 0                   ? &solver_onehot
+                                                      : i == 1 && worth_a_proof(q) ? &solver_exact
+                                                                                   : &solver_sa,
+                                            .seed = a->seed + i,
+                                            .usec = limit_left(&a->limit) };
+        if (r >= 0)
+                r = best_init(&o.best, q, &o.limit);
+        if (r >= 0) {
+                best_offer(&o.best, &o.limit, now.x, now.energy);
+                r = portfolio_run(&o, tasks, n);
+        }
+        if (r >= 0) {
+                incumbent_done(&a->best);
+                r = incumbent_init(&a->best, a->f, o.best.x);
+        }
+        best_done(&o.best);
+        return r;
+}
+
 static int solve_timed(Auto *a) {
         uint64_t left = limit_left(&a->limit);
-        Limit first, probe, proof;
         int r = begin(a, EARLY_SWEEPS, EARLY_STEPS);
 
-        if (r >= 0 && goes_on(a)) {
-                first = limit_within(&a->limit, left / SHARE_FIRST);
-                r = anneal(a, &first, 0);
-        }
-        if (r >= 0 && goes_on(a) && worth_a_proof(a->f->q)) {
-                probe = limit_within(&a->limit, left / SHARE_PROBE);
-                proof = limit_within(&a->limit, left / SHARE_PROOF);
-                r = prove(a, &probe, &proof, 0, false);
-        }
-        if (r >= 0 && goes_on(a))
-                r = anneal(a, &a->limit, 0);
-        return r;
+        if (r < 0 || !goes_on(a))
+                return r;
+        return a->limit.p->threads > 1 ? solve_at_once(a) : solve_in_turn(a, left);
 }
 
 int auto_grouped(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         _cleanup_(frame_freep) Frame *f = NULL;
-        Auto a = { .seed = p->seed, .r = ret };
+        Auto a = { .seed = p->seed, .turn = TURN_SWEEPS, .r = ret };
         int r;
 
         limit_init(&a.limit, p);

@@ -180,6 +180,10 @@ int sa_search(const Frame *f, Limit *l, uint64_t seed, uint64_t sweeps, uint64_t
               SolveResult *r);
 uint64_t sa_default_sweeps(const Qubo *q);
 
+/* Tabu search for a number of sweeps (0: until the limit); the random numbers follow from seed and stream. */
+int onehot_search(const Frame *f, Limit *l, uint64_t seed, uint64_t stream, uint64_t sweeps, Incumbent *best,
+                  SolveResult *ret);
+
 /* Branch and bound, for at most max_steps of work (0: no limit) and until the limit; where there is a probe, only until that
  * if too little of the tree has been searched by then. r->lower_bound rises to the least bound left open, and r->proved
  * tells that nothing was. A glance does not begin with a tree where the bounds are far apart. */

@@ -275,14 +275,7 @@ static int begin(Walk *w) {
         return 0;
 }
 
-static int search(Walk *w, uint64_t seed, uint64_t left) {
-        int r = walk_init(w);
-
-        if (r >= 0)
-                r = begin(w);
-        if (r < 0 || w->f->n_items == 0)
-                return r;
-        rng_seed(&w->rng, seed, 0);
+static void search(Walk *w, uint64_t left) {
         for (uint64_t round = 1; walk(w, &left); round++) {
                 if (round % ROUNDS_PER_SCATTER == 0)
                         scatter(w);
@@ -291,32 +284,47 @@ static int search(Walk *w, uint64_t seed, uint64_t left) {
                 for (uint32_t i = 1 + rng_below(&w->rng, 3); i > 0; i--)
                         shake(w);
         }
+}
+
+int onehot_search(const Frame *f, Limit *l, uint64_t seed, uint64_t stream, uint64_t sweeps, Incumbent *best,
+                  SolveResult *ret) {
+        _cleanup_(walk_done) Walk w = { .f = f, .limit = l, .best = best };
+        int r = walk_init(&w);
+
+        if (r >= 0)
+                r = begin(&w);
+        if (r < 0)
+                return r;
+        rng_seed(&w.rng, seed, stream);
+        if (f->n_items > 0)
+                search(&w, sweeps > 0 ? sweeps : UINT64_MAX);
+        ret->sweeps += w.sweeps;
+        ret->flips += w.flips;
         return 0;
+}
+
+/* A sweep looks at all choices once for each item. */
+static uint64_t default_sweeps(const Frame *f) {
+        return MAX(sa_default_sweeps(f->q) / (f->n_items / 16 + 1), 20U);
 }
 
 static int onehot_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         _cleanup_(frame_freep) Frame *f = NULL;
         _cleanup_(incumbent_done) Incumbent best = {};
-        _cleanup_(walk_done) Walk w = { .best = &best };
         uint64_t sweeps = p->sweeps;
         Limit l;
         int r;
 
         limit_init(&l, p);
-        if (sweeps == 0)
-                sweeps = l.deadline == UINT64_MAX ? MAX(sa_default_sweeps(q) / (q->n / 16 + 1), 20U) : UINT64_MAX;
         r = frame_new(q, &l, &f);
         if (r >= 0)
                 r = incumbent_init(&best, f, p->start);
+        if (r >= 0 && sweeps == 0 && l.deadline == UINT64_MAX)
+                sweeps = default_sweeps(f);
+        if (r >= 0)
+                r = onehot_search(f, &l, p->seed, 0, sweeps, &best, ret);
         if (r < 0)
                 return r;
-        w.f = f;
-        w.limit = &l;
-        r = search(&w, p->seed, sweeps);
-        if (r < 0)
-                return r;
-        ret->sweeps = w.sweeps;
-        ret->flips = w.flips;
         ret->solver = "onehot";
         return incumbent_result(&best, f, ret);
 }
