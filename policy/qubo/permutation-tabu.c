@@ -37,13 +37,16 @@ int64_t permutation_tabu(Permutation *t, uint64_t patience, uint32_t *place) {
 
         w->aspired = w->energy;
         for (uint64_t since = 0; since < patience && w->n > 1 && w->now < STEPS_MAX && !permutation_over(t); since++) {
-                uint32_t u = w->u, v = w->v;
+                uint32_t u = w->u, v = w->v, tenure_v, tenure_u;
 
                 if (u == v)
                         any_pair(t, &u, &v);
                 if (w->gain >= 0 && w->energy < best)
                         best = keep(t, place); /* when it leaves upwards, not on the way down */
-                permutation_step(t, u, v, tenure(w), tenure(w));
+                /* Not as arguments of the call: the order in which those would be drawn is the compiler's. */
+                tenure_v = tenure(w);
+                tenure_u = tenure(w);
+                permutation_step(t, u, v, tenure_u, tenure_v);
                 if (w->energy < w->aspired) {
                         w->aspired = w->energy;
                         since = 0;
