@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The layers of the house, checked: a file includes only what lies at or below its own layer, and policy links whole
-# with nothing but common, libm, pthread and jansson, calls no I/O, clock or log, and has no variable that changes.
+# with nothing but common, libm, pthread, NLopt and jansson, calls no I/O, clock or log, and has no variable that changes.
 # Prints TAP.
 
 cd "$TOP_SRCDIR" || exit 99
@@ -87,13 +87,13 @@ fi
 link() {
         echo 'int main(void) { return 0; }' >"$tmp/main.c"
         $TEST_CC $TEST_SANITIZERS -o "$tmp/alone" "$tmp/main.c" \
-                -Wl,--whole-archive "$policy" -Wl,--no-whole-archive "$common" $TEST_JANSSON_LIBS -lm -lpthread 2>&1
+                -Wl,--whole-archive "$policy" -Wl,--no-whole-archive "$common" $TEST_POLICY_LIBS -lm -lpthread 2>&1
 }
 
 if out=$(link) && out=$("$tmp/alone" 2>&1); then
-        result ok "policy links whole with common, jansson, libm and pthread alone"
+        result ok "policy links whole with common, jansson, NLopt, libm and pthread alone"
 else
-        result "not ok" "policy links whole with common, jansson, libm and pthread alone" "$(printf '%s\n' "$out" | tail -n 20)"
+        result "not ok" "policy links whole with common, jansson, NLopt, libm and pthread alone" "$(printf '%s\n' "$out" | tail -n 20)"
 fi
 
 if [ -n "$TEST_SANITIZERS" ]; then
