@@ -524,17 +524,38 @@ static int64_t product_energy(const Qubo *q, const uint8_t *x) {
         return e;
 }
 
+/* The couplings of i to later ones, without branches: large models are recomputed when the time is already over. */
+static int64_t row_energy(const Qubo *q, const uint8_t *x, uint32_t i) {
+        size_t low = q->row[i], high = q->row[i + 1], end = high;
+        int64_t e = 0;
+
+        while (low < high) {
+                size_t mid = low + (high - low) / 2;
+
+                if (q->col[mid] <= i)
+                        low = mid + 1;
+                else
+                        high = mid;
+        }
+        if (end - low == q->n - 1 - i) { /* all of them: columns need not be read */
+                const uint8_t *later = x + i + 1;
+                const int32_t *w = q->val + low;
+
+                for (size_t k = 0; k < end - low; k++)
+                        e += w[k] & -(int32_t) (later[k] != 0);
+                return e;
+        }
+        for (; low < end; low++)
+                e += q->val[low] & -(int32_t) (x[q->col[low]] != 0);
+        return e;
+}
+
 int64_t qubo_energy(const Qubo *q, const uint8_t *x) {
         int64_t e = q->offset + (q->flow ? product_energy(q, x) : 0);
 
-        for (uint32_t i = 0; i < q->n; i++) {
-                if (!x[i])
-                        continue;
-                e += q->linear[i] + table_energy(q, x, i);
-                for (size_t k = q->row[i]; k < q->row[i + 1]; k++)
-                        if (q->col[k] > i && x[q->col[k]])
-                                e += q->val[k];
-        }
+        for (uint32_t i = 0; i < q->n; i++)
+                if (x[i])
+                        e += q->linear[i] + table_energy(q, x, i) + row_energy(q, x, i);
         return e;
 }
 
