@@ -29,7 +29,8 @@ static const char *const level_words[] = {
         "emerg", "alert", "crit", "err", "warning", "notice", "info", "debug", NULL
 };
 static const char *const drift_words[] = { "report", "reassert", "yield", NULL };
-static const char *const solver_words[] = { "auto", "greedy", "sa", "exact", NULL };
+static const char *const solver_words[] = { "auto", "exact",  "greedy",      "sa",      "pt",   "sqa",
+                                            "tabu", "onehot", "permutation", "genetic", "qaoa", NULL };
 
 /* clang-format off */
 const ConfigItem config_items[] = {
