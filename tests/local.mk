@@ -139,6 +139,11 @@ check_PROGRAMS += tests/unit/test-kernels
 tests_unit_test_kernels_SOURCES = tests/unit/test-kernels.c tests/unit/qubo-models.h
 tests_unit_test_kernels_LDADD = libpolicy.la libcommon.la -lm
 TESTS += tests/unit/test-kernels
+# ... in whole runs
+check_PROGRAMS += tests/unit/test-kernel-runs
+tests_unit_test_kernel_runs_SOURCES = tests/unit/test-kernel-runs.c tests/unit/qubo-models.h
+tests_unit_test_kernel_runs_LDADD = libpolicy.la libcommon.la -lm
+TESTS += tests/unit/test-kernel-runs
 # ... and on an emulated machine with NEON
 TESTS += tests/cross-neon.sh
 EXTRA_DIST += tests/cross-neon.sh

@@ -393,7 +393,7 @@ int main(void) {
 
                         printf("%s %u - %s: %s", wrong ? "not ok" : "ok", ++n, (*k)->name, checks[i].name);
                         if (!(*k)->supported())
-                                printf(" # SKIP %s: not run, this CPU lacks it", (*k)->name);
+                                printf(" # SKIP %s: compiled, not run: this CPU lacks it", (*k)->name);
                         printf("%s%s\n", wrong ? "\n# " : "", wrong ?: "");
                         failed |= wrong != NULL;
                 }
