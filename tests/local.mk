@@ -175,6 +175,9 @@ tests_bench_bench_anneal_LDADD = libpolicy.la libcommon.la
 EXTRA_PROGRAMS += tests/bench/bench-qap
 tests_bench_bench_qap_SOURCES = tests/bench/bench-qap.c
 tests_bench_bench_qap_LDADD = libpolicy.la libcommon.la $(ZLIB_LIBS) -lm
+EXTRA_PROGRAMS += tests/bench/bench-stop
+tests_bench_bench_stop_SOURCES = tests/bench/bench-stop.c
+tests_bench_bench_stop_LDADD = libpolicy.la libcommon.la
 bench-solver: tests/bench/bench-solver$(EXEEXT)
 	tests/bench/bench-solver$(EXEEXT) $(srcdir)/tests/bench/solver-goals $(srcdir)/tests/data/instances $(BENCH)
 .PHONY: bench-solver

@@ -155,6 +155,8 @@ static int solve_timed(Auto *a) {
 
         if (r < 0 || !goes_on(a))
                 return r;
+        if (a->r->lower_bound == INT64_MIN) /* not when the time is over */
+                a->r->lower_bound = lower_bound_in_time(a->f->q, &a->limit);
         return a->limit.p->threads > 1 ? solve_at_once(a) : solve_in_turn(a, left);
 }
 
@@ -173,8 +175,8 @@ int auto_grouped(const Qubo *q, const SolveParams *p, SolveResult *ret) {
                 r = p->sweeps > 0 || a.limit.deadline == UINT64_MAX ? solve_counted(&a, p->sweeps) : solve_timed(&a);
         if (r >= 0)
                 r = incumbent_result(&a.best, f, ret);
-        if (ret->lower_bound == INT64_MIN && !(p->stop && atomic_load_explicit(p->stop, memory_order_relaxed)))
-                ret->lower_bound = qubo_lower_bound(q);
+        if (ret->lower_bound == INT64_MIN)
+                ret->lower_bound = lower_bound_in_time(q, &a.limit);
         ret->proved = r >= 0 && ret->lower_bound >= ret->energy;
         incumbent_done(&a.best);
         return r;

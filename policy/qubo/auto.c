@@ -107,6 +107,14 @@ static int run_rest(Auto *a) {
         return portfolio_run(&a->o, tasks, n);
 }
 
+static void bound(Auto *a) {
+        SolveResult *r = a->o.r;
+
+        if (r->lower_bound == INT64_MIN)
+                r->lower_bound = lower_bound_in_time(a->o.q, &a->o.limit);
+        r->proved |= r->lower_bound >= a->o.best.energy;
+}
+
 static int search(Auto *a) {
         int r = run_one(a, task(a, a->members[0], SHARE_FIRST));
 
@@ -114,6 +122,8 @@ static int search(Auto *a) {
                 r = prove(a);
         for (unsigned i = 1; i < a->n_members && r >= 0 && !is_over(a); i++)
                 r = run_one(a, task(a, a->members[i], SHARE_SECOND));
+        if (r >= 0 && is_timed(a) && !is_over(a)) /* not when the time is over */
+                bound(a);
         if (r >= 0 && !is_over(a))
                 r = run_rest(a);
         return r;
@@ -137,7 +147,7 @@ static int auto_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         if (r >= 0)
                 r = best_result(&a.o.best, ret);
         if (r >= 0 && ret->lower_bound == INT64_MIN)
-                ret->lower_bound = qubo_lower_bound(q);
+                ret->lower_bound = lower_bound_in_time(q, &a.o.limit);
         ret->proved = r >= 0 && ret->lower_bound >= ret->energy;
         best_done(&a.o.best);
         return r;

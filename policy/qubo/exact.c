@@ -447,7 +447,7 @@ static int exact_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         if (r >= 0)
                 r = sa_search(f, &l, p->seed, INCUMBENT_SWEEPS, &runs, &best, ret);
         if (r >= 0)
-                r = exact_search(f, NULL, &l, exact_steps(q, p->sweeps), false, &best, ret);
+                r = limit_hit(&l) ? 0 : exact_search(f, NULL, &l, exact_steps(q, p->sweeps), false, &best, ret);
         if (r < 0)
                 return r;
         ret->solver = "exact";

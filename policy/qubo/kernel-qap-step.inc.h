@@ -269,12 +269,12 @@ static void QAP_(qap_step)(QapWalk *w, uint32_t r, uint32_t s) {
         QAP_(qap_look)(w);
 }
 
-/* All anew, for places that were changed at will; nothing is closed. */
-static void QAP_(qap_load)(QapWalk *w) {
+/* All anew, for places that were changed at will; nothing is closed. Items from..to of it: the last ones bring the rest. */
+static void QAP_(qap_load)(QapWalk *w, uint32_t from, uint32_t to) {
         size_t n = w->n, stride = w->stride, row = stride * sizeof(QAP_T);
 
-        memcpy(w->field, w->linear, n * row);
-        for (uint32_t i = 0; i < w->n; i++)
+        memcpy((char *) w->field + from * row, (const char *) w->linear + from * row, (to - from) * row);
+        for (uint32_t i = from; i < to; i++)
                 for (uint32_t k = 0; k < w->n; k++) {
                         size_t at = k * stride + i, place = w->place[k] * stride;
                         QAP_SUM flow = ((const QAP_SUM *) w->flow_t)[at];
@@ -287,6 +287,8 @@ static void QAP_(qap_load)(QapWalk *w) {
                                 QAP_(qap_add)
                         ((QAP_T *) w->field + i * stride, (const QAP_T *) w->distance + place, flow, stride);
                 }
+        if (to < w->n)
+                return;
         for (uint32_t u = 1; u < w->n; u++)
                 for (uint32_t v = 0; v < u; v++)
                         ((QAP_SUM *) w->delta)[u * stride + v] = QAP_(qap_exchange)(w, u, v, w->symmetric) +

@@ -51,7 +51,7 @@ typedef struct Kernels {
         uint32_t (*tabu_look[3])(struct TabuWalk *w);
         uint64_t (*tabu_peak)(const struct TabuWalk *w);
         /* kernel-qap.inc.h, by QapType */
-        void (*qap_load[3])(struct QapWalk *w);
+        void (*qap_load[3])(struct QapWalk *w, uint32_t from, uint32_t to);
         void (*qap_step[3])(struct QapWalk *w, uint32_t r, uint32_t s);
 } Kernels;
 

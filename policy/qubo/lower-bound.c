@@ -11,7 +11,11 @@
  */
 #include <errno.h>
 
-#include "policy/qubo/solver.h"
+#include "policy/qubo/search.h"
+
+static bool is_over(Limit *l, uint64_t steps) {
+        return l && limit_work(l, steps);
+}
 
 /* Twice the least cost of one choice in rows: its own, and for every neighbour the least it can add, half of it. */
 static int64_t twice_least(const Qubo *q, uint32_t v) {
@@ -69,10 +73,10 @@ static int up_cmp(const void *a, const void *b) {
 }
 
 /* The rows of a square without its diagonal, each sorted. */
-static int32_t *sorted_rows(const int32_t *w, size_t n) {
+static int32_t *sorted_rows(const int32_t *w, size_t n, Limit *l) {
         int32_t *to = calloc(n * n + 1, sizeof(*to));
 
-        for (size_t i = 0; to && i < n; i++) {
+        for (size_t i = 0; to && i < n && !is_over(l, 16 * n); i++) {
                 memcpy(to + i * n, w + i * n, i * sizeof(*to));
                 memcpy(to + i * n + i, w + i * n + i + 1, (n - i - 1) * sizeof(*to));
                 qsort(to + i * n, n - 1, sizeof(*to), up_cmp);
@@ -80,17 +84,17 @@ static int32_t *sorted_rows(const int32_t *w, size_t n) {
         return to;
 }
 
-static int add_products(const Qubo *q, int64_t *cost) {
+static int add_products(const Qubo *q, Limit *l, int64_t *cost) {
         size_t n = q->n_groups;
         _cleanup_free_ int32_t *flow = NULL, *distance = NULL;
 
         if (!q->flow || n == 0)
                 return 0;
-        flow = sorted_rows(q->flow, n);
-        distance = sorted_rows(q->distance, n);
+        flow = sorted_rows(q->flow, n, l);
+        distance = sorted_rows(q->distance, n, l);
         if (!flow || !distance)
                 return -ENOMEM;
-        for (size_t g = 0; g < n; g++)
+        for (size_t g = 0; g < n && !is_over(l, n * n / 2); g++)
                 for (size_t c = 0; c < n; c++)
                         for (size_t k = 0; k + 1 < n; k++)
                                 cost[g * n + c] += 2 * (int64_t) flow[g * n + k] * distance[c * n + n - 2 - k];
@@ -108,7 +112,7 @@ typedef struct Assignment {
 } Assignment;
 
 /* Brings row i in by the shortest augmenting path; column n stands for the beginning. */
-static void assign_row(Assignment *a, size_t i) {
+static void assign_row(Assignment *a, size_t i, Limit *l) {
         size_t n = a->n, at = n;
 
         a->row_of[n] = i;
@@ -142,12 +146,14 @@ static void assign_row(Assignment *a, size_t i) {
                         } else if (c < n)
                                 a->slack[c] -= least;
                 at = next;
+                if (is_over(l, 2 * n))
+                        return;
         } while (a->row_of[at] != n);
         for (; at != n; at = a->from[at])
                 a->row_of[at] = a->row_of[a->from[at]];
 }
 
-static int assignment_sum(const int64_t *cost, size_t n, int64_t *ret) {
+static int assignment_sum(const int64_t *cost, size_t n, Limit *l, int64_t *ret) {
         _cleanup_free_ int64_t *row = calloc(n + 1, sizeof(*row)), *col = calloc(n + 1, sizeof(*col)),
                                *slack = calloc(n + 1, sizeof(*slack));
         _cleanup_free_ size_t *row_of = calloc(n + 1, sizeof(*row_of)), *from = calloc(n + 1, sizeof(*from));
@@ -165,25 +171,25 @@ static int assignment_sum(const int64_t *cost, size_t n, int64_t *ret) {
                 return -ENOMEM;
         for (size_t c = 0; c < n; c++)
                 row_of[c] = n;
-        for (size_t i = 0; i < n; i++)
-                assign_row(&a, i);
+        for (size_t i = 0; i < n && !is_over(l, 0); i++)
+                assign_row(&a, i, l);
         /* Potentials that no reduced cost is negative with: their sum is a bound, whatever the matching. */
         for (size_t i = 0; i < n; i++)
                 *ret += row[i] + col[i];
         return 0;
 }
 
-int64_t qubo_lower_bound(const Qubo *q) {
+int64_t lower_bound_within(const Qubo *q, Limit *l) {
         _cleanup_free_ int64_t *cost = calloc((size_t) q->n + 1, sizeof(*cost));
         int64_t twice = 0;
 
         if (!cost)
                 return INT64_MIN;
-        for (uint32_t v = 0; v < q->n; v++) {
+        for (uint32_t v = 0; v < q->n && !is_over(l, q->row[v + 1] - q->row[v]); v++) {
                 cost[v] = twice_least(q, v);
                 twice += q->group_of[v] == QUBO_NO_GROUP ? MIN(cost[v], 0) : 0;
         }
-        if (add_tables(q, cost) < 0 || add_products(q, cost) < 0)
+        if (add_tables(q, cost) < 0 || add_products(q, l, cost) < 0)
                 return INT64_MIN;
         for (uint32_t g = 0; !q->permutation && g < q->n_groups; g++) {
                 int64_t least = INT64_MAX;
@@ -192,8 +198,21 @@ int64_t qubo_lower_bound(const Qubo *q) {
                         least = MIN(least, cost[q->group_first[g] + i]);
                 twice += least;
         }
-        if (q->permutation && assignment_sum(cost, q->n_groups, &twice) < 0)
+        if (q->permutation && assignment_sum(cost, q->n_groups, l, &twice) < 0)
+                return INT64_MIN;
+        if (l && l->hit)
                 return INT64_MIN;
         /* Energies are whole: half of an odd bound rounds up. */
         return q->offset + (twice > 0 ? (twice + 1) / 2 : twice / 2);
+}
+
+int64_t qubo_lower_bound(const Qubo *q) {
+        return lower_bound_within(q, NULL);
+}
+
+int64_t lower_bound_in_time(const Qubo *q, const Limit *l) {
+        Limit again = *l;
+
+        again.hit = false; /* maybe by the target, which is no end of the time */
+        return limit_hit(&again) ? INT64_MIN : lower_bound_within(q, &again);
 }

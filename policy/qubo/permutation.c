@@ -13,12 +13,11 @@ static bool permutation_fits(const Qubo *q) {
         return q->permutation;
 }
 
-/* The only assignment there is, if there is no pair to exchange. */
+/* The only assignment there is, if there is no pair to exchange; and where there was no time for anything else. */
 static void offer_first(Permutation *t) {
         for (uint32_t i = 0; i < t->w.n; i++)
-                t->w.place[i] = i;
-        permutation_load(t, t->w.place);
-        permutation_offer(t);
+                t->bits[(size_t) i * t->w.n + i] = 1;
+        best_offer(&t->best, &t->limit, t->bits, qubo_energy(t->q, t->bits));
 }
 
 static int permutation_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {

@@ -18,6 +18,7 @@
 
 #include "policy/qubo/kernels.h"
 #include "policy/qubo/pt.h"
+#include "policy/qubo/search.h"
 
 #define TEMPS_NARROW 32U
 #define TEMPS_WIDE 16U /* where fields take four bytes or more */
@@ -125,7 +126,7 @@ static int init_block(PtReplicas *p, unsigned block, uint64_t seed) {
         return 0;
 }
 
-int pt_init(PtReplicas *p, const Qubo *q, const Kernels *kernels, uint64_t seed, unsigned sets) {
+int pt_init(PtReplicas *p, const Qubo *q, const Kernels *kernels, uint64_t seed, unsigned sets, Limit *l) {
         int r;
 
         *p = (PtReplicas){ .q = q, .kernels = kernels, .sets = sets };
@@ -134,7 +135,7 @@ int pt_init(PtReplicas *p, const Qubo *q, const Kernels *kernels, uint64_t seed,
         p->mark = calloc((size_t) q->n + 1, 1);
         if (!p->logs || !p->queue || !p->mark)
                 return -ENOMEM;
-        r = rows_new(q, &p->rows);
+        r = rows_new_within(q, l, &p->rows);
         if (r < 0)
                 return r;
         p->type = anneal_type(p->rows);
@@ -145,6 +146,8 @@ int pt_init(PtReplicas *p, const Qubo *q, const Kernels *kernels, uint64_t seed,
                 r = init_block(p, k, seed);
                 if (r < 0)
                         return r;
+                if (l && limit_work(l, 16 * (uint64_t) q->n))
+                        return -ECANCELED;
         }
         for (unsigned s = 0; s < sets; s++)
                 for (unsigned k = 0; k < p->temps; k++)

@@ -60,7 +60,12 @@ static int tempering_init(Tempering *t, const Qubo *q, const SolveParams *p) {
         r = best_init(&t->best, q, &t->limit);
         if (r < 0)
                 return r;
-        return pt_init(&t->p, q, p->kernels ? p->kernels : kernels_best(), p->seed, degree <= SPARSE ? 2 : 1);
+        if (p->start)
+                memcpy(t->x, p->start, q->n);
+        else
+                best_offer(&t->best, &t->limit, t->x, q->offset);
+        return pt_init(&t->p, q, p->kernels ? p->kernels : kernels_best(), p->seed, degree <= SPARSE ? 2 : 1,
+                       &t->limit);
 }
 
 static void set_ladder(PtReplicas *p) {
@@ -162,7 +167,10 @@ static int pt_solve(const Qubo *q, const SolveParams *params, SolveResult *ret) 
         uint64_t sweeps = params->sweeps;
         int r;
 
+        ret->solver = "pt";
         r = tempering_init(&t, q, params);
+        if (r == -ECANCELED)
+                return best_result(&t.best, ret);
         if (r < 0)
                 return r;
         if (sweeps == 0)
@@ -170,10 +178,6 @@ static int pt_solve(const Qubo *q, const SolveParams *params, SolveResult *ret) 
                                  ? DEFAULT_VISITS / (t.p.blocks * (q->n + q->row[q->n] / 8 + (uint64_t) 1)) +
                                            FIRST_ROUND
                                  : UINT64_MAX;
-        if (params->start)
-                memcpy(t.x, params->start, q->n);
-        else
-                best_offer(&t.best, &t.limit, t.x, q->offset);
         offer_polished(&t);
         if (q->n > 0 && sweep(&t)) {
                 if (params->start)
@@ -184,7 +188,6 @@ static int pt_solve(const Qubo *q, const SolveParams *params, SolveResult *ret) 
         }
         ret->sweeps = t.sweeps;
         ret->flips = t.flips;
-        ret->solver = "pt";
         return best_result(&t.best, ret);
 }
 

@@ -32,7 +32,9 @@ typedef struct PtReplicas {
 } PtReplicas;
 
 /* All zero, but the sweep before pt_set_temperatures() is of coins: for random points. sets: 1, or 2 to have cluster moves. */
-int pt_init(PtReplicas *p, const Qubo *q, const struct Kernels *kernels, uint64_t seed, unsigned sets);
+struct Limit;
+/* -ECANCELED: the limit, which may be NULL, has been hit. */
+int pt_init(PtReplicas *p, const Qubo *q, const struct Kernels *kernels, uint64_t seed, unsigned sets, struct Limit *l);
 void pt_done(PtReplicas *p);
 void pt_set_temperatures(PtReplicas *p, const double *t); /* temps of them, rising */
 uint32_t pt_sweep(PtReplicas *p, unsigned block, uint32_t from, uint32_t to);

@@ -42,6 +42,8 @@ int best_result(Best *b, SolveResult *ret);
 void best_done(Best *b);
 
 bool fits_all(const Qubo *q);
+int64_t lower_bound_within(const Qubo *q, Limit *l);        /* INT64_MIN: the limit has been hit; l may be NULL */
+int64_t lower_bound_in_time(const Qubo *q, const Limit *l); /* the same, and a target that is reached is no limit */
 int auto_grouped(const Qubo *q, const SolveParams *p, SolveResult *ret); /* auto, for models with groups */
 uint64_t exact_steps(const Qubo *q, uint64_t sweeps);                    /* the work that so many sweeps stand for */
 extern const Solver solver_auto, solver_exact, solver_greedy, solver_sa;

@@ -171,8 +171,10 @@ static void watch_improved(void *userdata, int64_t energy) {
 static int solve_lowered(const Lowered *l, const Solver *solver, const SolveParams *p, SolveResult *ret) {
         Watch w = { .p = p, .told = INT64_MAX };
         SolveParams inner = *p;
+        Limit limit;
         int r;
 
+        limit_init(&limit, p);
         inner.lowered = l;
         inner.userdata = &w;
         inner.clock = p->clock ? watch_clock : NULL;
@@ -185,7 +187,7 @@ static int solve_lowered(const Lowered *l, const Solver *solver, const SolvePara
                 return r;
         assert(ret->energy == qubo_energy(l->of, ret->x)); /* feasible: the same in both */
         if (ret->lower_bound != INT64_MIN)
-                ret->lower_bound = MAX(ret->lower_bound, qubo_lower_bound(l->of));
+                ret->lower_bound = MAX(ret->lower_bound, lower_bound_in_time(l->of, &limit));
         ret->proved |= ret->lower_bound >= ret->energy;
         if (ret->energy < w.told && p->improved)
                 p->improved(p->userdata, ret->energy);
@@ -201,6 +203,7 @@ static int solve_direct(const Qubo *q, const Solver *solver, const SolveParams *
 
 /* The start itself where there was no time for more, or without one some feasible point. */
 static int solve_not(const Qubo *q, const Solver *solver, const SolveParams *p, SolveResult *ret) {
+        solve_result_done(ret);
         ret->x = calloc((size_t) q->n + 1, 1);
         if (!ret->x)
                 return -ENOMEM;
@@ -228,14 +231,12 @@ static int solve(const Qubo *q, const Solver *solver, const SolveParams *p, Solv
         SolveParams inner = *p;
         int r = lower_model(q, solver, p, &lowered);
 
-        if (r == -ECANCELED)
-                return solve_not(q, solver, p, ret);
-        if (r < 0)
-                return r;
-        inner.budget_usec = budget_left(p, begin);
-        if (lowered.penalties)
-                return solve_lowered(&lowered, solver, &inner, ret);
-        return solve_direct(lowered.q ? lowered.q : q, solver, &inner, ret);
+        if (r >= 0) {
+                inner.budget_usec = budget_left(p, begin);
+                r = lowered.penalties ? solve_lowered(&lowered, solver, &inner, ret)
+                                      : solve_direct(lowered.q ? lowered.q : q, solver, &inner, ret);
+        }
+        return r == -ECANCELED ? solve_not(q, solver, p, ret) : r;
 }
 
 int qubo_solve(const Qubo *q, const Solver *solver, const SolveParams *p, SolveResult *ret) {

@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "policy/qubo/kernels.h"
+#include "policy/qubo/search.h"
 #include "policy/qubo/sqa.h"
 
 #define NARROW_MOST 8000
@@ -17,11 +18,15 @@
 #define TALLEST_LOG 9.1 /* > ln(2 SQA_DRAWS) */
 #define SCALE_MOST 0x1p12
 
+static bool is_over(Limit *l, uint64_t entries) {
+        return l && limit_work(l, 4 + entries);
+}
+
 /* The largest that a field can be, and the typical cost of a flip. */
-static double measure_rows(const Qubo *q, double *ret_unit) {
+static double measure_rows(const Qubo *q, Limit *l, double *ret_unit) {
         double most = 0, squares = 0;
 
-        for (uint32_t i = 0; i < q->n; i++) {
+        for (uint32_t i = 0; i < q->n && !is_over(l, q->row[i + 1] - q->row[i]); i++) {
                 double sum = fabs((double) q->linear[i]), mean = q->linear[i], square = 0;
 
                 for (size_t k = q->row[i]; k < q->row[i + 1]; k++) {
@@ -57,10 +62,10 @@ static void put(void *array, bool narrow, size_t i, int32_t v) {
                 ((int32_t *) array)[i] = v;
 }
 
-static void fill_rows(SqaModel *m) {
+static void fill_rows(SqaModel *m, Limit *l) {
         const Qubo *q = m->q;
 
-        for (uint32_t i = 0; i < q->n; i++) {
+        for (uint32_t i = 0; i < q->n && !is_over(l, 2 * (q->row[i + 1] - q->row[i])); i++) {
                 int32_t same = 0;
 
                 m->linear[i] = (int32_t) rint(q->linear[i] * m->scale);
@@ -89,8 +94,8 @@ static void fill_logs(SqaModel *m, uint64_t seed) {
         }
 }
 
-int sqa_model_init(SqaModel *m, const Qubo *q, const Kernels *kernels, uint64_t seed, double hot) {
-        double unit, most = measure_rows(q, &unit), room = fmax(most, hot * unit * TALLEST_LOG);
+int sqa_model_init(SqaModel *m, const Qubo *q, const Kernels *kernels, uint64_t seed, double hot, Limit *l) {
+        double unit, most = measure_rows(q, l, &unit), room = fmax(most, hot * unit * TALLEST_LOG);
         bool narrow = fitting_scale(room, NARROW_MOST) >= 1;
         size_t size = narrow ? sizeof(int16_t) : sizeof(int32_t), links = q->row[q->n];
         SqaWalk *w = &m->walk;
@@ -116,9 +121,9 @@ int sqa_model_init(SqaModel *m, const Qubo *q, const Kernels *kernels, uint64_t 
         w->threshold = calloc(SQA_DRAWS + SQA_NARROW_LANES, size);
         if (!m->linear || !m->logs || !w->weight || !w->same || !w->field || !w->spin || !w->threshold)
                 return -ENOMEM;
-        fill_rows(m);
+        fill_rows(m, l);
         fill_logs(m, seed);
-        return 0;
+        return l && l->hit ? -ECANCELED : 0;
 }
 
 void sqa_model_done(SqaModel *m) {

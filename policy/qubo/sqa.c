@@ -154,7 +154,11 @@ static int sqa_init(Sqa *s, const Qubo *q, const SolveParams *p) {
         r = best_init(&s->best, q, &s->limit);
         if (r < 0)
                 return r;
-        return sqa_model_init(&s->m, q, p->kernels ? p->kernels : kernels_best(), p->seed, HOT);
+        if (p->start)
+                memcpy(s->x, p->start, q->n);
+        else
+                best_offer(&s->best, &s->limit, s->x, q->offset);
+        return sqa_model_init(&s->m, q, p->kernels ? p->kernels : kernels_best(), p->seed, HOT, &s->limit);
 }
 
 static int sqa_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
@@ -162,23 +166,21 @@ static int sqa_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         uint64_t sweeps = p->sweeps;
         int r;
 
+        ret->solver = "sqa";
         r = sqa_init(&s, q, p);
+        if (r == -ECANCELED)
+                return best_result(&s.best, ret);
         if (r < 0)
                 return r;
         if (sweeps == 0)
                 sweeps = s.limit.deadline != UINT64_MAX
                                  ? UINT64_MAX
                                  : DEFAULT_STEPS / (s.m.slices * (q->n + (uint64_t) 1) + q->row[q->n]) + FIRST_LENGTH;
-        if (p->start)
-                memcpy(s.x, p->start, q->n);
-        else
-                best_offer(&s.best, &s.limit, s.x, q->offset);
         offer_polished(&s);
         if (q->n > 0)
                 search(&s, p->seed, sweeps);
         ret->sweeps = s.sweeps;
         ret->flips = s.flips;
-        ret->solver = "sqa";
         return best_result(&s.best, ret);
 }
 

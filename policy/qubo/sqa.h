@@ -36,6 +36,7 @@ typedef struct SqaWalk {
 } SqaWalk;
 
 struct Kernels;
+struct Limit;
 
 typedef struct SqaModel {
         const Qubo *q;
@@ -51,8 +52,10 @@ typedef struct SqaModel {
         SqaWalk walk;
 } SqaModel;
 
-/* sqa-walk.c. Thresholds of temperatures up to hot, in units of the typical cost, are not cut off. */
-int sqa_model_init(SqaModel *m, const Qubo *q, const struct Kernels *kernels, uint64_t seed, double hot);
+/* sqa-walk.c. Thresholds of temperatures up to hot, in units of the typical cost, are not cut off. -ECANCELED: the limit,
+ * which may be NULL, has been hit. */
+int sqa_model_init(SqaModel *m, const Qubo *q, const struct Kernels *kernels, uint64_t seed, double hot,
+                   struct Limit *l);
 void sqa_model_done(SqaModel *m);
 void sqa_scatter(SqaModel *m);                    /* all zero, but the next sweep is of coins: for random points */
 void sqa_set_temperature(SqaModel *m, double pt); /* P T in units of the model; 0: only what improves passes */

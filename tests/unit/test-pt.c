@@ -80,7 +80,7 @@ static void test_books(void **state) {
 
                 rng_seed(&rng, 3, m);
                 assert_int_equal(model_random(&rng, &widths[m % ELEMENTSOF(widths)], &q), 0);
-                assert_int_equal(pt_init(&p, q, kernels_best(), m, 1 + m / 4 % 2), 0);
+                assert_int_equal(pt_init(&p, q, kernels_best(), m, 1 + m / 4 % 2, NULL), 0);
                 seen[p.type] = true;
                 sweep(&p);
                 check_energies(&p);
@@ -117,7 +117,7 @@ static void test_clusters_keep_the_sum(void **state) {
 
                 rng_seed(&rng, 4, m);
                 assert_int_equal(model_random(&rng, &shape, &q), 0);
-                assert_int_equal(pt_init(&p, q, kernels_best(), m, 2), 0);
+                assert_int_equal(pt_init(&p, q, kernels_best(), m, 2, NULL), 0);
                 sweep(&p);
                 ladder(&p, 1, 4);
                 for (unsigned k = 0; k < p.temps && q->n > 0; k++) {
@@ -198,7 +198,7 @@ static void test_distribution(void **state) {
                 double seen[PT_TEMPS_MAX][POINTS];
 
                 assert_int_equal(three_spins(unit, &q), 0);
-                assert_int_equal(pt_init(&p, q, kernels_best(), m, 1 + m % 2), 0);
+                assert_int_equal(pt_init(&p, q, kernels_best(), m, 1 + m % 2, NULL), 0);
                 assert_int_equal(p.rows->unit, 1);
                 ladder(&p, 0.5 * unit, 6);
                 sample(&p, 1000, seen);

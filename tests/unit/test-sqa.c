@@ -119,7 +119,7 @@ static void walk_beside_plain(const Kernels *kernels, unsigned m) {
 
         rng_seed(&rng, 5, m);
         assert_int_equal(model_random(&rng, &shape, &q), 0);
-        assert_int_equal(sqa_model_init(&walk, q, kernels, m, 2), 0);
+        assert_int_equal(sqa_model_init(&walk, q, kernels, m, 2, NULL), 0);
         assert_true(walk.narrow == (shape.range < 1000) || q->n < 64);
         rng_seed(&walk.walk.rng, m, 0);
         sqa_scatter(&walk);
@@ -161,7 +161,7 @@ static void test_energies_and_slices(void **state) {
 
                 rng_seed(&rng, 6, m);
                 assert_int_equal(model_random(&rng, &shape, &q), 0);
-                assert_int_equal(sqa_model_init(&walk, q, kernels_best(), m, 2), 0);
+                assert_int_equal(sqa_model_init(&walk, q, kernels_best(), m, 2, NULL), 0);
                 assert_true(walk.exact);
                 rng_seed(&walk.walk.rng, m, 0);
                 sqa_scatter(&walk);
@@ -256,7 +256,7 @@ static void test_distribution(void **state) {
                         double want[POINTS], got[POINTS], unit = wide ? 100000 : 1, pt = settings[k].pt * unit;
 
                         assert_int_equal(three_spins((int32_t) unit, &q), 0);
-                        assert_int_equal(sqa_model_init(&m, q, kernels_best(), 1, 40), 0);
+                        assert_int_equal(sqa_model_init(&m, q, kernels_best(), 1, 40, NULL), 0);
                         assert_true(m.narrow == !wide);
                         rng_seed(&m.walk.rng, 1, 1);
                         sqa_scatter(&m);
@@ -279,7 +279,7 @@ static void test_no_field_is_classical(void **state) {
         uint8_t x[3] = {};
 
         assert_int_equal(three_spins(1, &q), 0);
-        assert_int_equal(sqa_model_init(&m, q, kernels_best(), 1, 40), 0);
+        assert_int_equal(sqa_model_init(&m, q, kernels_best(), 1, 40, NULL), 0);
         rng_seed(&m.walk.rng, 2, 1);
         sqa_scatter(&m);
         sqa_set_temperature(&m, t * m.slices);
