@@ -40,7 +40,7 @@ static int items_init(Frame *f) {
         return 0;
 }
 
-static int dense_init(Frame *f) {
+static int dense_init(Frame *f, Limit *l) {
         const Qubo *q = f->q;
 
         f->stride = ((size_t) q->n + FRAME_LANES - 1) / FRAME_LANES * FRAME_LANES;
@@ -49,13 +49,17 @@ static int dense_init(Frame *f) {
         f->dense = calloc(q->n * f->stride + 1, sizeof(*f->dense));
         if (!f->dense)
                 return -ENOMEM;
-        for (uint32_t i = 0; i < q->n; i++)
+        for (uint32_t i = 0; i < q->n; i++) {
                 for (size_t k = q->row[i]; k < q->row[i + 1]; k++)
                         f->dense[i * f->stride + q->col[k]] = q->val[k];
+                if (limit_work(l, q->row[i + 1] - q->row[i]))
+                        return -ECANCELED;
+        }
         return 0;
 }
 
-static bool fields_are_narrow(const Qubo *q) {
+/* Wrong once the limit is hit. */
+static bool fields_are_narrow(const Qubo *q, Limit *l) {
         if (q->table_of)
                 return false;
         for (uint32_t i = 0; i < q->n; i++) {
@@ -63,14 +67,14 @@ static bool fields_are_narrow(const Qubo *q) {
 
                 for (size_t k = q->row[i]; k < q->row[i + 1]; k++)
                         most += llabs(q->val[k]);
-                if (most > INT32_MAX / 2)
+                if (most > INT32_MAX / 2 || limit_work(l, q->row[i + 1] - q->row[i]))
                         return false;
         }
         return true;
 }
 
 /* For groups in models too large for a matrix. */
-static int segments_init(Frame *f) {
+static int segments_init(Frame *f, Limit *l) {
         const Qubo *q = f->q;
         size_t width = (size_t) f->n_items + 1;
 
@@ -87,6 +91,8 @@ static int segments_init(Frame *f) {
                                 segment[b++] = (uint32_t) k;
                 while (b < width)
                         segment[b++] = (uint32_t) q->row[u + 1];
+                if (limit_work(l, width + q->row[u + 1] - q->row[u]))
+                        return -ECANCELED;
         }
         return 0;
 }
@@ -316,14 +322,14 @@ int frame_new(const Qubo *q, Limit *l, Frame **ret) {
                 return -ENOMEM;
         f->q = q;
         f->row_mean = q->table_of ? q->n : (uint32_t) MIN(q->row[q->n] / MAX(q->n, 1U), (size_t) UINT32_MAX);
-        f->narrow = fields_are_narrow(q);
-        r = items_init(f);
+        f->narrow = fields_are_narrow(q, l);
+        r = l->hit ? -ECANCELED : items_init(f);
         if (r >= 0 && q->table_of)
                 r = frame_tables_kinds(f);
         if (r >= 0)
-                r = dense_init(f);
+                r = dense_init(f, l);
         if (r >= 0)
-                r = segments_init(f);
+                r = segments_init(f, l);
         if (r >= 0)
                 r = q->table_of ? frame_tables_kin(f, l) : relations_init(f, l);
         if (r < 0)

@@ -51,7 +51,7 @@ typedef struct Frame {
         uint32_t *partner; /* the other item of the same owner (a rank's CPU block for its device), or ITEM_NOTHING */
 } Frame;
 
-/* Once the limit is hit, the rest of kin and partners is left out: they only guide. */
+/* Once the limit is hit, the rest of kin and partners is left out: they only guide. -ECANCELED: it was hit before. */
 int frame_new(const Qubo *q, Limit *l, Frame **ret);
 int frame_of_items(const Qubo *q, Frame **ret); /* items alone, for who needs nothing else */
 Frame *frame_free(Frame *f);
@@ -172,7 +172,7 @@ void incumbent_improved(const Incumbent *b, const Frame *f, Limit *l); /* instea
 void incumbent_done(Incumbent *b);
 
 /* Fills held: each item's cheapest choice given those before it. */
-int greedy_construct(const Frame *f, uint32_t *held);
+int greedy_construct(const Frame *f, Limit *l, uint32_t *held); /* -ECANCELED: the limit is hit */
 
 /* Anneals for a number of sweeps (0: until the limit), adding what was done to r. The random numbers follow from seed
  * and the count of runs, which is carried on from call to call. */

@@ -50,7 +50,7 @@ static uint32_t cheapest(const Frame *f, const int64_t *field, uint32_t a) {
         return best;
 }
 
-int greedy_construct(const Frame *f, uint32_t *held) {
+int greedy_construct(const Frame *f, Limit *l, uint32_t *held) {
         const Qubo *q = f->q;
         _cleanup_free_ Strength *order = order_items(f);
         _cleanup_free_ int64_t *field = calloc((size_t) q->n + 1, sizeof(*field));
@@ -66,6 +66,8 @@ int greedy_construct(const Frame *f, uint32_t *held) {
                 if (v == ITEM_NOTHING)
                         continue;
                 qubo_add_couplings(q, v, 1, field);
+                if (limit_work(l, q->row[v + 1] - q->row[v]))
+                        return -ECANCELED;
         }
         return 0;
 }
@@ -84,7 +86,7 @@ static int greedy_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
         if (r >= 0)
                 r = incumbent_init(&best, f, p->start);
         if (r >= 0)
-                r = greedy_construct(f, s->held);
+                r = greedy_construct(f, &l, s->held);
         if (r < 0)
                 return r;
         state_load(s, s->held);

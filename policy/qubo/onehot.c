@@ -264,7 +264,7 @@ static void scatter(Walk *w) {
 
 static int begin(Walk *w) {
         if (w->best->energy == INT64_MAX) {
-                int r = greedy_construct(w->f, w->held);
+                int r = greedy_construct(w->f, w->limit, w->held);
 
                 if (r < 0)
                         return r;

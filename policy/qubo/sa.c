@@ -281,8 +281,11 @@ static int set_temperatures(Anneal *n) {
         l.value = least = calloc(l.allocated, sizeof(*least));
         if (!all || !least)
                 return -ENOMEM;
-        for (uint32_t a = 0; a < n->f->n_items; a++)
+        for (uint32_t a = 0; a < n->f->n_items; a++) {
                 sample_item(n, a, &m, &l);
+                if (limit_work(n->limit, 16 * SAMPLES_PER_ITEM))
+                        return 0; /* no run will be made */
+        }
         n->hot = 0.5 * quantile(&m, 0.5, 1);
         n->cold = MIN(n->hot, 0.3 * quantile(&l, 0.1, 1));
         return 0;
@@ -300,7 +303,7 @@ static void scatter(Anneal *n) {
 /* A first local minimum, from the greedy point if there is none to begin with; and the temperatures. */
 static int begin(Anneal *n) {
         if (n->best->energy == INT64_MAX) {
-                int r = greedy_construct(n->f, n->held);
+                int r = greedy_construct(n->f, n->limit, n->held);
 
                 if (r < 0)
                         return r;

@@ -114,7 +114,7 @@ int sqa_model_init(SqaModel *m, const Qubo *q, const Kernels *kernels, uint64_t 
                 .logs = calloc(SQA_DRAWS, sizeof(float)),
                 .walk = { .n = q->n, .row = q->row, .col = q->col },
         };
-        w->weight = calloc(links + 1, size);
+        w->weight = malloc((links + 1) * size); /* not cleared, which takes long */
         w->same = calloc((size_t) q->n + 1, size);
         w->field = aligned_alloc(2 * SQA_VECTOR, ((size_t) q->n + 1) * 2 * SQA_VECTOR);
         w->spin = aligned_alloc(2 * SQA_VECTOR, ((size_t) q->n + 1) * 2 * SQA_VECTOR);
