@@ -75,10 +75,9 @@ static int64_t groups_energy(const Genetic *g, const uint32_t *gene, uint32_t i)
         return e;
 }
 
-/* False: the limit was hit on the way. The first individual is evaluated in any case. */
+/* False: the limit was hit on the way. */
 static bool evaluate(Genetic *g, const uint32_t *gene, int64_t *ret) {
         const Qubo *q = g->q;
-        bool first = g->best.energy == INT64_MAX;
         int64_t e = q->offset;
 
         memset(g->x, 0, q->n);
@@ -94,7 +93,7 @@ static bool evaluate(Genetic *g, const uint32_t *gene, int64_t *ret) {
                 if (v == UINT32_MAX)
                         continue;
                 e += rows_energy(g, v) + (i < q->n_groups ? groups_energy(g, gene, i) : 0);
-                if (limit_work(&g->limit, 1 + (q->row[v + 1] - q->row[v]) / 2 + groups) && !first)
+                if (limit_work(&g->limit, 1 + (q->row[v + 1] - q->row[v]) / 2 + groups))
                         return false;
         }
         *ret = e;

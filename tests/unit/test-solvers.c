@@ -397,6 +397,92 @@ static void test_tables_are_solved(void **state) {
         assert_true(found * 100 >= models * 98);
 }
 
+/* Each look at this clock takes so long that setting up does not come to an end. */
+static uint64_t slow_clock(void *userdata) {
+        uint64_t *now = userdata;
+
+        return *now += 200;
+}
+
+#define FEW_LOOKS 24U
+
+static void check_interrupted(const Qubo *q, const Solver *solver, const uint8_t *start) {
+        for (uint64_t budget = 1; budget <= 1000; budget *= 10) {
+                uint64_t now = 0;
+                SolveParams p = {
+                        .seed = 1, .budget_usec = budget, .clock = slow_clock, .userdata = &now, .start = start
+                };
+                SolveResult r = {};
+
+                assert_int_equal(qubo_solve(q, solver, &p, &r), 0);
+                assert_true(qubo_feasible(q, r.x));
+                assert_int_equal(r.energy, qubo_energy(q, r.x));
+                assert_true(!start || r.energy <= qubo_energy(q, start));
+                assert_non_null(r.solver);
+                if (now > 200 * FEW_LOOKS + budget)
+                        fail_msg("%s looked at the clock %llu times after %llu us", solver->name,
+                                 (unsigned long long) now / 200, (unsigned long long) budget);
+                solve_result_done(&r);
+        }
+}
+
+static Qubo *large_model(uint32_t n, uint32_t group, Rng *rng) {
+        _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL;
+        Qubo *q = NULL;
+
+        assert_int_equal(qubo_builder_new(n, &b), 0);
+        for (uint32_t v = 0; group > 0 && v + group <= n; v += group)
+                assert_int_equal(qubo_add_group(b, v, group), 0);
+        for (uint32_t i = 0; i < n; i++)
+                for (uint32_t j = 0; j < i; j++)
+                        assert_int_equal(qubo_add_quadratic(b, i, j, (int64_t) rng_below(rng, 2001) - 1000), 0);
+        assert_int_equal(qubo_build(b, &q), 0);
+        return q;
+}
+
+static void test_set_up_is_interrupted(void **state) {
+        static const uint32_t groups[] = { 0, 10 };
+        uint8_t start[600] = {};
+        Rng rng;
+
+        rng_seed(&rng, 77, 0);
+        for (size_t i = 0; i < ELEMENTSOF(groups); i++) {
+                _cleanup_(qubo_freep) Qubo *q = large_model(sizeof(start), groups[i], &rng);
+
+                for (uint32_t v = 1; groups[i] > 0 && v < sizeof(start); v += groups[i])
+                        start[v] = 1;
+                for (size_t k = 0; solvers[k]; k++)
+                        if (solvers[k]->fits(q)) {
+                                check_interrupted(q, solvers[k], NULL);
+                                check_interrupted(q, solvers[k], start);
+                        }
+        }
+}
+
+static void test_permutation_is_interrupted(void **state) {
+        const uint32_t n = 60;
+        _cleanup_(qubo_builder_freep) QuboBuilder *b = NULL;
+        _cleanup_(qubo_freep) Qubo *q = NULL;
+        int32_t *m[2];
+        Rng rng;
+
+        rng_seed(&rng, 78, 0);
+        assert_int_equal(qubo_builder_new(n * n, &b), 0);
+        for (uint32_t g = 0; g < n; g++)
+                assert_int_equal(qubo_add_group(b, g * n, n), 0);
+        for (unsigned k = 0; k < 2; k++) {
+                m[k] = (int32_t *) calloc((size_t) n * n, sizeof(*m[k]));
+                assert_non_null(m[k]);
+                for (uint32_t i = 0; i < n * n; i++)
+                        m[k][i] = (int32_t) rng_below(&rng, 1000);
+        }
+        assert_int_equal(qubo_set_permutation(b, m[0], m[1]), 0);
+        assert_int_equal(qubo_build(b, &q), 0);
+        for (size_t k = 0; solvers[k]; k++)
+                if (solvers[k]->fits(q))
+                        check_interrupted(q, solvers[k], NULL);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_small_models),
@@ -412,6 +498,8 @@ int main(void) {
                 cmocka_unit_test(test_table),
                 cmocka_unit_test(test_tables_keep_the_books),
                 cmocka_unit_test(test_tables_are_solved),
+                cmocka_unit_test(test_set_up_is_interrupted),
+                cmocka_unit_test(test_permutation_is_interrupted),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
