@@ -162,25 +162,22 @@ TESTS += tests/unit/test-instances
 EXTRA_PROGRAMS += tests/bench/bench-solver
 tests_bench_bench_solver_SOURCES = tests/bench/bench-solver.c
 tests_bench_bench_solver_LDADD = libpolicy.la libcommon.la $(ZLIB_LIBS)
-EXTRA_DIST += tests/bench/solver-goals
-EXTRA_PROGRAMS += tests/bench/bench-tabu
-tests_bench_bench_tabu_SOURCES = tests/bench/bench-tabu.c
-tests_bench_bench_tabu_LDADD = libpolicy.la libcommon.la $(ZLIB_LIBS) -lm
+EXTRA_DIST += tests/bench/solver-goals tests/bench/bench-instructions
 EXTRA_PROGRAMS += tests/bench/bench-qaoa
 tests_bench_bench_qaoa_SOURCES = tests/bench/bench-qaoa.c tests/unit/qubo-models.h
 tests_bench_bench_qaoa_LDADD = libpolicy.la libcommon.la -lm
-EXTRA_PROGRAMS += tests/bench/bench-anneal
-tests_bench_bench_anneal_SOURCES = tests/bench/bench-anneal.c
-tests_bench_bench_anneal_LDADD = libpolicy.la libcommon.la
-EXTRA_PROGRAMS += tests/bench/bench-qap
-tests_bench_bench_qap_SOURCES = tests/bench/bench-qap.c
-tests_bench_bench_qap_LDADD = libpolicy.la libcommon.la $(ZLIB_LIBS) -lm
 EXTRA_PROGRAMS += tests/bench/bench-stop
 tests_bench_bench_stop_SOURCES = tests/bench/bench-stop.c
 tests_bench_bench_stop_LDADD = libpolicy.la libcommon.la
 bench-solver: tests/bench/bench-solver$(EXEEXT)
 	tests/bench/bench-solver$(EXEEXT) $(srcdir)/tests/bench/solver-goals $(srcdir)/tests/data/instances $(BENCH)
-.PHONY: bench-solver
+bench-instructions: tests/bench/bench-solver$(EXEEXT)
+	$(srcdir)/tests/bench/bench-instructions tests/bench/bench-solver$(EXEEXT) $(srcdir)/tests/data/instances
+bench-stop: tests/bench/bench-stop$(EXEEXT)
+	tests/bench/bench-stop$(EXEEXT)
+bench-qaoa: tests/bench/bench-qaoa$(EXEEXT)
+	tests/bench/bench-qaoa$(EXEEXT) quality
+.PHONY: bench-solver bench-instructions bench-stop bench-qaoa
 
 # What apply and a steady tick cost with thousands of threads; by hand, on a quiet machine: make bench-apply
 EXTRA_DIST += tests/bench/bench-apply
@@ -209,7 +206,7 @@ tests_unit_test_job_SOURCES = tests/unit/test-job.c tests/unit/fixture.c tests/u
 tests_unit_test_job_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
 TESTS += tests/unit/test-job
 
-# Benchmarks: built on demand, run by hand or by "make bench", never part of a test
+# Benchmarks: built on demand, run by hand, never part of a test
 EXTRA_PROGRAMS += tests/bench/bench-decide
 tests_bench_bench_decide_SOURCES = tests/bench/bench-decide.c tests/unit/fixture.c tests/unit/fixture.h
 tests_bench_bench_decide_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)

@@ -400,7 +400,7 @@ static int sa_solve(const Qubo *q, const SolveParams *p, SolveResult *ret) {
 
 const Solver solver_sa = {
         .name = "sa",
-        .help = "Simulated annealing over one-hot choices, exchanges and joint moves",
+        .help = "Simulated annealing: single flips in many replicas at once, or one-hot choices and exchanges",
         .fits = fits_all,
         .knows = MODEL_GROUPS | MODEL_TABLES,
         .solve = sa_solve,

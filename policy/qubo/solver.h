@@ -57,10 +57,10 @@ typedef struct Solver {
 extern const Solver *const solvers[];           /* NULL-terminated; the first is "auto" */
 const Solver *solver_by_name(const char *name); /* NULL: no such */
 /*
- * The whole of it, whatever the solver knows: energies told and returned are of feasible points of q.
- * -EINVAL: the solver does not fit the model, or the start is not feasible; -ECANCELED: stopped before any feasible
- * point; -EFBIG: lowered for this solver the model would have more than QUBO_EXPAND_MAX entries (64 million couplings);
- * -EOVERFLOW: its penalties or rows would leave int32; -ENOMEM.
+ * The whole of it, whatever the solver knows: energies told and returned are of feasible points of q. Ended before the
+ * solver has a point, the start or a first feasible one comes back. -EINVAL: the solver does not fit the model, or the
+ * start is not feasible; -EFBIG: lowered for this solver the model would have more than QUBO_EXPAND_MAX entries (64
+ * million couplings); -EOVERFLOW: its penalties or rows would leave int32; -ENOMEM.
  */
 int qubo_solve(const Qubo *q, const Solver *solver, const SolveParams *p, SolveResult *ret);
 /* A bound by local minima over groups and variables, O(couplings): for models the exact solver cannot finish. */
