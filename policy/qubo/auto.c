@@ -4,7 +4,9 @@
  * (auto-grouped.c). For plain models and permutations the members are listed by what was measured on models of the
  * same size and density (make bench-solver): the first has a share of the time alone, a small model is then given to
  * branch and bound, the others follow from the best point so far, and the rest goes to whoever found it. With a number
- * of sweeps instead of time the shares are of that.
+ * of sweeps instead of time the shares are of that. Large sparse models are annealed all the time: a member that begins
+ * at the point of a short run makes it a little better and would get the rest for that. So is the time not divided
+ * where a share of it would go by while a member sets up its rows.
  */
 #include <errno.h>
 
@@ -18,6 +20,8 @@
 #define PROOF_MAX_VARIABLES 400U
 #define SPARSE 0.08 /* couplings of all pairs */
 #define SMALL 300U  /* variables: tabu search is first whatever the density */
+#define LARGE 4000U
+#define SETUP_ENTRIES 100U /* of rows, that are set up in a microsecond at least */
 
 /* Steps of some nanoseconds: about a second, so that what exact proves soon is proved here too. */
 #define DEFAULT_STEPS 200000000U
@@ -49,14 +53,16 @@ static void choose(Auto *a) {
         static const Solver *const sparse[] = { &solver_sa, &solver_pt, &solver_tabu, NULL }, *const dense[] = {
                 &solver_tabu, &solver_sa, NULL
         };
+        static const Solver *const large[] = { &solver_sa, NULL };
         static const Solver *const products[] = { &solver_permutation, NULL };
         const Qubo *q = a->o.q;
         double pairs = (double) q->n * (q->n - 1.0);
+        bool is_sparse = q->n > SMALL && (double) q->row[q->n] <= SPARSE * pairs;
 
         if (q->permutation)
                 choose_members(a, products);
         if (a->n_members == 0)
-                choose_members(a, q->n > SMALL && (double) q->row[q->n] <= SPARSE * pairs ? sparse : dense);
+                choose_members(a, !is_sparse ? dense : q->n > LARGE ? large : sparse);
 }
 
 static PortfolioTask task(Auto *a, const Solver *solver, uint64_t parts) {
@@ -115,16 +121,29 @@ static void bound(Auto *a) {
         r->proved |= r->lower_bound >= a->o.best.energy;
 }
 
-static int search(Auto *a) {
+/* Whether a share of the time is more than what it takes to set up the rows. */
+static bool is_divisible(const Auto *a) {
+        return !is_timed(a) || a->usec / SHARE_SECOND >= a->o.q->row[a->o.q->n] / SETUP_ENTRIES;
+}
+
+static int search_shares(Auto *a) {
         int r = run_one(a, task(a, a->members[0], SHARE_FIRST));
 
         if (r >= 0 && !is_over(a))
                 r = prove(a);
         for (unsigned i = 1; i < a->n_members && r >= 0 && !is_over(a); i++)
                 r = run_one(a, task(a, a->members[i], SHARE_SECOND));
-        if (r >= 0 && is_timed(a) && !is_over(a)) /* not when the time is over */
+        return r;
+}
+
+static int search(Auto *a) {
+        bool divisible = is_divisible(a),
+             shares = divisible && (!is_timed(a) || a->n_members > 1 || a->o.q->permutation);
+        int r = shares ? search_shares(a) : 0;
+
+        if (r >= 0 && is_timed(a) && divisible && !is_over(a)) /* not when the time is over */
                 bound(a);
-        if (r >= 0 && !is_over(a))
+        if (r >= 0 && (!shares || !is_over(a))) /* something has to run */
                 r = run_rest(a);
         return r;
 }

@@ -124,6 +124,37 @@ static void test_a_thousandth_of_a_second(void **state) {
         solve_result_done(&r);
 }
 
+static uint64_t ticks(void *userdata) {
+        uint64_t *t = userdata;
+
+        return *t += 5;
+}
+
+/* A large sparse model is annealed all the time: tempering and tabu search, that begin at its points, do not get the rest. */
+static void test_large_sparse_is_annealed(void **state) {
+        _cleanup_(qubo_freep) Qubo *q = NULL;
+        QuboBuilder *b = NULL;
+        SolveResult r = {};
+        uint64_t t = 0;
+        SolveParams p = { .seed = 1, .budget_usec = 16000, .clock = ticks, .userdata = &t, .threads = 1 };
+        Rng rng;
+
+        rng_seed(&rng, 5, 0);
+        assert_int_equal(qubo_builder_new(6000, &b), 0);
+        for (unsigned k = 0; k < 60000; k++) {
+                uint32_t i = rng_below(&rng, 6000), j = rng_below(&rng, 6000);
+
+                if (i != j)
+                        assert_int_equal(qubo_add_quadratic(b, i, j, rng_below(&rng, 2) ? 1 : -1), 0);
+        }
+        assert_int_equal(qubo_build(b, &q), 0);
+        qubo_builder_free(b);
+        assert_int_equal(qubo_solve(q, solver_by_name("auto"), &p, &r), 0);
+        assert_string_equal(r.solver, "sa");
+        assert_true(qubo_energy(q, r.x) == r.energy && r.energy < 0 && r.lower_bound <= r.energy);
+        solve_result_done(&r);
+}
+
 static void test_never_worse_than_the_start(void **state) {
         _cleanup_(qubo_freep) Qubo *q = plain_model(300, 30, 4);
         SolveParams p = { .sweeps = 400 };
@@ -141,7 +172,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_threads_change_nothing),     cmocka_unit_test(test_target_ends_all),
                 cmocka_unit_test(test_stop_is_set_already),        cmocka_unit_test(test_a_thousandth_of_a_second),
-                cmocka_unit_test(test_never_worse_than_the_start),
+                cmocka_unit_test(test_never_worse_than_the_start), cmocka_unit_test(test_large_sparse_is_annealed),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
