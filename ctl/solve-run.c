@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "common/bitset.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/text.h"
@@ -98,12 +99,21 @@ static uint64_t left_of(uint64_t budget, uint64_t used) {
         return budget == 0 ? 0 : MAX(budget - MIN(budget, used), MAX(budget / 2, UINT64_C(1)));
 }
 
+/* More than there are CPUs for would only wait for each other, also after the time is over. */
+static unsigned threads_of(const Options *o) {
+        _cleanup_(bitset_done) Bitset cpus = BITSET_EMPTY;
+
+        if (!o->has_threads || o->threads <= 1 || bitset_getaffinity(0, &cpus) < 0)
+                return 1;
+        return (unsigned) MIN(o->threads, MAX(bitset_weight(&cpus), 1U));
+}
+
 static SolveParams params_of(Run *r, const Options *o, const atomic_bool *stop) {
         SolveParams p = { .seed = o->has_seed ? o->seed : 1,
                           .sweeps = o->has_sweeps ? o->sweeps : 0,
                           .budget_usec = left_of(solve_budget(o), r->model->recognise_usec),
                           .stop = stop,
-                          .threads = o->has_threads ? (unsigned) o->threads : 1,
+                          .threads = threads_of(o),
                           .improved = improved,
                           .userdata = r,
                           .has_target = o->has_target,
@@ -156,7 +166,8 @@ int run_failed(const Run *r) {
         _cleanup_free_ char *names = NULL;
 
         if (r->error != -EINVAL) {
-                log_error("%s: solver %s %s; try --solver=auto.", r->model->path, r->solver->name, run_error(r));
+                log_error("%s: solver %s %s; %s.", r->model->path, r->solver->name, run_error(r),
+                          r->error == -ENOMEM ? "free some, or give it fewer --threads" : "try --solver=auto");
                 return EXIT_FAILED;
         }
         for (size_t i = 0; solvers[i]; i++) {

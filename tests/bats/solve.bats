@@ -138,6 +138,14 @@ LIST
         [ "$(jq -n "$EPOCHREALTIME - $begin < 4")" = true ]
 }
 
+@test "no more threads than CPUs are begun" {
+        need strace
+        strace -f -qq -o "$D/trace" true 2>/dev/null || skip "strace does not work here"
+        run -0 taskset -c "$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')" strace -f -qq -e trace=clone,clone3 -o "$D/trace" \
+                qschedctl solve --time=0.2 --threads=64 "$I/gset/G1.mc.gz"
+        [ "$(grep -c CLONE_THREAD "$D/trace")" -le 1 ] # the one that waits
+}
+
 @test "Ctrl-C ends it with the best so far, on a terminal with a line of progress" {
         begin=$EPOCHREALTIME
         run -0 timeout --preserve-status -s INT 1 qschedctl solve --time=60 --solver=sa "$I/gset/G22.mc.gz"
