@@ -54,11 +54,7 @@ static int run_cmp(const void *a, const void *b) {
 
 static int run_all(const Model *m, const Options *o, Comparison *ret) {
         Run *running = NULL;
-        const PatienceWords words = { .what = "solutions",
-                                      .tick_usec = USEC_PER_SEC / 10,
-                                      .limited = o->has_time || !o->has_sweeps,
-                                      .status = run_status,
-                                      .userdata = &running };
+        const PatienceWords words = run_patience(o, "solutions", &running);
         const atomic_bool *stop;
         Patience *patience;
         size_t n = 0;

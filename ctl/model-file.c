@@ -215,6 +215,30 @@ static int write_path(const char *path, const char *data, size_t size) {
         return fd < 0 ? -errno : write_there(fd, data, size);
 }
 
+int ctl_check_output(const char *path) {
+        _cleanup_free_ char *folder = NULL;
+        const char *slash = strrchr(path, '/');
+        struct stat st;
+        bool is_there;
+        int r = 0;
+
+        folder = slash ? strndup(path, (size_t) (slash - path) + 1) : strdup(".");
+        if (!folder)
+                return log_oom(), EXIT_FAILED;
+        if (streq(path, "-"))
+                return EXIT_DONE;
+        is_there = stat(path, &st) == 0;
+        if (!is_there && errno != ENOENT)
+                r = -errno;
+        else if (is_there && S_ISDIR(st.st_mode))
+                r = -EISDIR;
+        else if (access(is_there && !S_ISREG(st.st_mode) ? path : folder, W_OK) < 0) /* a file is replaced as a whole */
+                r = -errno;
+        if (r < 0)
+                log_error_errno(r, "%s: cannot be written: %m", path);
+        return r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
 int ctl_write_output(const char *path, const char *text, size_t size) {
         _cleanup_free_ char *packed = NULL;
         size_t n = strlen(path);

@@ -115,7 +115,7 @@ static SolveParams params_of(Run *r, const Options *o, const atomic_bool *stop) 
                           .stop = stop,
                           .threads = threads_of(o),
                           .improved = improved,
-                          .userdata = r,
+                          .improved_userdata = r,
                           .has_target = o->has_target,
                           .target = r->target };
 
@@ -183,6 +183,14 @@ int run_failed(const Run *r) {
         log_error("%s: solver %s does not fit this model; those that do are %s.", r->model->path, r->solver->name,
                   strempty(names));
         return EXIT_FAILED;
+}
+
+PatienceWords run_patience(const Options *o, const char *what, Run **running) {
+        return (PatienceWords){ .what = what,
+                                .tick_usec = USEC_PER_SEC / 10,
+                                .limited = o->has_time || !o->has_sweeps,
+                                .status = run_status,
+                                .userdata = running };
 }
 
 void run_status(void *userdata, char *buf, size_t size) {

@@ -141,11 +141,7 @@ static int write_solution(const Run *r, const char *path) {
 static int solve_once(const Model *m, const Options *o) {
         _cleanup_(run_done) Run run = {};
         Run *running = &run;
-        const PatienceWords words = { .what = "solution",
-                                      .tick_usec = USEC_PER_SEC / 10,
-                                      .limited = o->has_time || !o->has_sweeps,
-                                      .status = run_status,
-                                      .userdata = &running };
+        const PatienceWords words = run_patience(o, "solution", &running);
         const atomic_bool *stop;
         Patience *patience;
         int r;
@@ -183,6 +179,8 @@ int verb_solve(const Options *o, int argc, char **argv) {
         _cleanup_(model_done) Model m = {};
         int r = check_options(o);
 
+        if (r == EXIT_DONE && o->output)
+                r = ctl_check_output(o->output);
         if (r == EXIT_DONE)
                 r = model_load(o, argv[0], &m);
         if (r != EXIT_DONE)

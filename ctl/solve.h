@@ -25,6 +25,7 @@ void model_done(Model *m);
 bool model_is_better(const Model *m, long double a, long double b); /* in the file's sense */
 /* A file, "-" for standard output, or what is there and no regular file. *.gz is packed. Logs; EXIT_ code. */
 int ctl_write_output(const char *path, const char *text, size_t size);
+int ctl_check_output(const char *path); /* whether that can be, before what takes long; logs; EXIT_ code */
 
 typedef struct Improvement {
         uint64_t usec;
@@ -55,6 +56,7 @@ void run_done(Run *r);
 int run_failed(const Run *r);                            /* logs why there is no result; EXIT_ code */
 const char *run_error(const Run *r);                     /* the same in a few words */
 void run_status(void *userdata, char *buf, size_t size); /* for PatienceWords; userdata is a Run *const * */
+PatienceWords run_patience(const Options *o, const char *what, Run **running); /* *running: the one at work, or NULL */
 json_t *run_to_json(const Run *r, const Options *o);
 json_t *json_value(const Instance *in, long double value); /* an integer where it is whole */
 double seconds(uint64_t usec);

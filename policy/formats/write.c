@@ -31,6 +31,17 @@ static void print_term(void *userdata, uint32_t i, uint32_t j, long double w) {
         fputc('\n', s->f);
 }
 
+/* *ret_plain is the caller's. */
+static int sheet_open(const Instance *in, Plain **ret_plain, Sheet *s, Written *ret, char **ret_message) {
+        int r = plain_new(in, ret_plain, ret_message);
+
+        if (r < 0)
+                return r;
+        s->p = *ret_plain;
+        s->f = open_memstream(&ret->text, &ret->size);
+        return s->f ? 0 : -ENOMEM;
+}
+
 static int finish(FILE *f, Written *ret) {
         if (fclose(f) == 0)
                 return 0;
@@ -44,8 +55,8 @@ static long double sense(const Instance *in) {
 
 int qubo_write(const Instance *in, Written *ret, char **ret_message) {
         _cleanup_(plain_freep) Plain *p = NULL;
-        int r = plain_new(in, &p, ret_message);
-        Sheet s = { .p = p, .first = 1, .off_diagonal = -0.5L, .diagonal = -1 };
+        Sheet s = { .first = 1, .off_diagonal = -0.5L, .diagonal = -1 };
+        int r = sheet_open(in, &p, &s, ret, ret_message);
         long double k = 1;
 
         if (r < 0)
@@ -55,9 +66,6 @@ int qubo_write(const Instance *in, Written *ret, char **ret_message) {
                 k = 2;
         s.off_diagonal *= k;
         s.diagonal *= k;
-        s.f = open_memstream(&ret->text, &ret->size);
-        if (!s.f)
-                return -ENOMEM;
         fprintf(s.f, "%" PRIu32 " %zu\n", in->q->n, plain_count(p, PART_ALL));
         plain_each(p, PART_ALL, print_term, &s);
         ret->factor = (double) (-k * sense(in));
@@ -74,14 +82,11 @@ static void print_comments(const Instance *in, FILE *f, const char *mark, bool k
 
 int qbsolv_write(const Instance *in, Written *ret, char **ret_message) {
         _cleanup_(plain_freep) Plain *p = NULL;
-        int r = plain_new(in, &p, ret_message);
-        Sheet s = { .p = p, .off_diagonal = 1, .diagonal = 1 };
+        Sheet s = { .off_diagonal = 1, .diagonal = 1 };
+        int r = sheet_open(in, &p, &s, ret, ret_message);
 
         if (r < 0)
                 return r;
-        s.f = open_memstream(&ret->text, &ret->size);
-        if (!s.f)
-                return -ENOMEM;
         print_comments(in, s.f, "c", true);
         fprintf(s.f, "p qubo 0 %" PRIu32 " %zu %zu\n", in->q->n, plain_count(p, PART_LINEAR),
                 plain_count(p, PART_PAIRS));
@@ -94,14 +99,11 @@ int qbsolv_write(const Instance *in, Written *ret, char **ret_message) {
 
 int coo_write(const Instance *in, Written *ret, char **ret_message) {
         _cleanup_(plain_freep) Plain *p = NULL;
-        int r = plain_new(in, &p, ret_message);
-        Sheet s = { .p = p, .off_diagonal = 1, .diagonal = 1 };
+        Sheet s = { .off_diagonal = 1, .diagonal = 1 };
+        int r = sheet_open(in, &p, &s, ret, ret_message);
 
         if (r < 0)
                 return r;
-        s.f = open_memstream(&ret->text, &ret->size);
-        if (!s.f)
-                return -ENOMEM;
         fprintf(s.f, "# vartype=BINARY\n# variables=%" PRIu32 "\n", in->q->n);
         if (p->offset != 0) {
                 fputs("# offset=", s.f);

@@ -4,6 +4,7 @@
 
 #include "policy/qubo/anneal.h"
 #include "policy/qubo/kernels.h"
+#include "policy/qubo/width.h"
 
 typedef struct Dense {
         AnnealState base;
@@ -115,15 +116,6 @@ static int dense_new(const Qubo *q, const Rows *rows, const Kernels *kernels, ui
         return 0;
 }
 
-static void put(const Dense *s, void *array, size_t i, int64_t v) {
-        if (s->width == 2)
-                ((int16_t *) array)[i] = (int16_t) v;
-        else if (s->width == 4)
-                ((int32_t *) array)[i] = (int32_t) v;
-        else
-                ((int64_t *) array)[i] = v;
-}
-
 static int64_t largest(const Dense *s) {
         return s->width == 2 ? INT16_MAX : s->width == 4 ? INT32_MAX : INT64_MAX;
 }
@@ -153,11 +145,11 @@ static void dense_scatter(AnnealState *state, uint64_t seed, uint64_t stream) {
         rng_seed(&s->a.rng, seed, stream);
         memset(s->a.spin, 0, s->a.stride * s->width);
         for (size_t i = 0; i < s->a.stride; i++)
-                put(s, s->a.field, i, i < s->q->n ? s->rows->linear[i] : largest(s));
+                width_put(s->a.field, s->width, i, i < s->q->n ? s->rows->linear[i] : largest(s));
         s->a.energy = 0;
         for (size_t i = 0; i < ANNEAL_DRAWS + s->lanes; i++) {
                 bits = i % 64 == 0 ? rng_next(&s->a.rng) : bits >> 1;
-                put(s, s->threshold, i, bits & 1 ? s->rows->most : -s->rows->most - 1);
+                width_put(s->threshold, s->width, i, bits & 1 ? s->rows->most : -s->rows->most - 1);
         }
 }
 

@@ -7,6 +7,7 @@
 
 #include "policy/qubo/anneal.h"
 #include "policy/qubo/kernels.h"
+#include "policy/qubo/width.h"
 
 typedef struct Lanes {
         AnnealState base;
@@ -69,17 +70,6 @@ static int lanes_new(const Qubo *q, const Rows *rows, const Kernels *kernels, ui
         return 0;
 }
 
-static void put(void *array, unsigned type, size_t i, int64_t v) {
-        if (type == 0)
-                ((int8_t *) array)[i] = (int8_t) v;
-        else if (type == 1)
-                ((int16_t *) array)[i] = (int16_t) v;
-        else if (type == 2)
-                ((int32_t *) array)[i] = (int32_t) v;
-        else
-                ((int64_t *) array)[i] = v;
-}
-
 static void lanes_cool(AnnealState *state, double t) {
         Lanes *s = lanes_of(state);
         size_t n = ANNEAL_DRAWS + s->lanes;
@@ -105,12 +95,12 @@ static void lanes_scatter(AnnealState *state, uint64_t seed, uint64_t stream) {
         memset(s->a.spin, 0, (size_t) r->n * ANNEAL_VECTOR);
         for (uint32_t i = 0; i < r->n; i++)
                 for (unsigned k = 0; k < s->lanes; k++)
-                        put(s->a.field, s->type, (size_t) i * s->lanes + k, r->linear[i]);
+                        width_put(s->a.field, 1U << s->type, (size_t) i * s->lanes + k, r->linear[i]);
         for (unsigned i = 0; i < ANNEAL_DRAWS; i += 64)
                 for (uint64_t bits = rng_next(&s->a.rng), k = 0; k < 64; k++, bits >>= 1)
-                        put(s->threshold, s->type, i + k, bits & 1 ? most : -most - 1);
+                        width_put(s->threshold, 1U << s->type, i + k, bits & 1 ? most : -most - 1);
         for (unsigned k = 0; k < s->lanes; k++)
-                put(s->threshold, s->type, ANNEAL_DRAWS + k, rng_next(&s->a.rng) >> 63 ? most : -most - 1);
+                width_put(s->threshold, 1U << s->type, ANNEAL_DRAWS + k, rng_next(&s->a.rng) >> 63 ? most : -most - 1);
 }
 
 static bool is_one(const Lanes *s, uint32_t i, unsigned lane) {

@@ -99,7 +99,7 @@ static int segments_init(Frame *f, Limit *l) {
 
 int32_t frame_row_coupling(const Frame *f, uint32_t u, uint32_t v) {
         const Qubo *q = f->q;
-        size_t low = q->row[u], high = q->row[u + 1], end;
+        size_t low = q->row[u], high = q->row[u + 1];
         int32_t w = 0;
 
         if (q->table_of && q->group_of[v] != QUBO_NO_GROUP) {
@@ -116,15 +116,8 @@ int32_t frame_row_coupling(const Frame *f, uint32_t u, uint32_t v) {
                 if (high - low == f->size[b])
                         return q->val[low + (v - f->first[b])];
         }
-        for (end = high; low < high;) {
-                size_t mid = low + (high - low) / 2;
-
-                if (q->col[mid] < v)
-                        low = mid + 1;
-                else
-                        high = mid;
-        }
-        return low < end && q->col[low] == v ? w + q->val[low] : w;
+        low = qubo_row_find(q, low, high, v);
+        return low < high && q->col[low] == v ? w + q->val[low] : w;
 }
 
 /* What the couplings of one item to a neighbour look like. */

@@ -59,6 +59,6 @@ void limit_improved(Limit *l, int64_t energy) {
                 return;
         l->reported = energy;
         if (p->improved)
-                p->improved(p->userdata, energy);
+                p->improved(p->improved_userdata, energy);
         limit_reached(l, energy);
 }

@@ -83,16 +83,8 @@ static void repair_groups(Repair *s) {
 
 /* What two choices of one group are coupled by in the lowered model: the same for any two. */
 static int32_t within_group(const Qubo *q, uint32_t v, uint32_t first, uint32_t size) {
-        size_t low = q->row[v], high = q->row[v + 1], end = high;
+        size_t end = q->row[v + 1], low = qubo_row_find(q, q->row[v], end, first);
 
-        while (low < high) {
-                size_t mid = low + (high - low) / 2;
-
-                if (q->col[mid] < first)
-                        low = mid + 1;
-                else
-                        high = mid;
-        }
         return low < end && q->col[low] < first + size ? q->val[low] : 0;
 }
 

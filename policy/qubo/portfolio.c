@@ -22,12 +22,6 @@ static bool is_timed(const Race *r) {
         return r->o->limit.deadline != UINT64_MAX;
 }
 
-static uint64_t race_clock(void *userdata) {
-        const SolveParams *p = params_of(userdata);
-
-        return p->clock(p->userdata);
-}
-
 static void race_improved(void *userdata, int64_t energy) {
         Race *r = userdata;
         const SolveParams *p = params_of(r);
@@ -35,7 +29,7 @@ static void race_improved(void *userdata, int64_t energy) {
         pthread_mutex_lock(&r->lock);
         if (energy < r->reported) {
                 r->reported = energy;
-                p->improved(p->userdata, energy);
+                p->improved(p->improved_userdata, energy);
         }
         pthread_mutex_unlock(&r->lock);
 }
@@ -46,9 +40,8 @@ static void run_task(Race *r, PortfolioTask *t) {
 
         p.seed = t->seed;
         p.sweeps = t->sweeps;
-        p.userdata = r;
-        p.clock = whole->clock ? race_clock : NULL;
         p.improved = whole->improved ? race_improved : NULL;
+        p.improved_userdata = r;
         p.budget_usec = is_timed(r) ? MAX(MIN(t->usec, limit_left(&r->o->limit)), 1U) : 0;
         p.start = r->o->best.energy == INT64_MAX ? NULL : r->o->best.x;
         p.cancel = is_timed(r) ? &r->over : whole->cancel;

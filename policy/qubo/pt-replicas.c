@@ -19,32 +19,12 @@
 #include "policy/qubo/kernels.h"
 #include "policy/qubo/pt.h"
 #include "policy/qubo/search.h"
+#include "policy/qubo/width.h"
 
 #define TEMPS_NARROW 32U
 #define TEMPS_WIDE 16U /* where fields take four bytes or more */
 #define LANE_SHIFT 61U /* lanes take their draws from the same table, so far apart */
 #define LEAST_REJECTED 0.02
-
-static int64_t get(const void *array, unsigned type, size_t i) {
-        if (type == 0)
-                return ((const int8_t *) array)[i];
-        if (type == 1)
-                return ((const int16_t *) array)[i];
-        if (type == 2)
-                return ((const int32_t *) array)[i];
-        return ((const int64_t *) array)[i];
-}
-
-static void put(void *array, unsigned type, size_t i, int64_t v) {
-        if (type == 0)
-                ((int8_t *) array)[i] = (int8_t) v;
-        else if (type == 1)
-                ((int16_t *) array)[i] = (int16_t) v;
-        else if (type == 2)
-                ((int32_t *) array)[i] = (int32_t) v;
-        else
-                ((int64_t *) array)[i] = v;
-}
 
 static AnnealLanes *block_of(const PtReplicas *p, unsigned replica, unsigned *ret_lane) {
         *ret_lane = replica % p->lanes;
@@ -55,20 +35,21 @@ static bool is_one(const PtReplicas *p, unsigned replica, uint32_t i) {
         unsigned lane;
         const AnnealLanes *a = block_of(p, replica, &lane);
 
-        return get(a->spin, p->type, (size_t) i * p->lanes + lane) != 0;
+        return width_get(a->spin, 1U << p->type, (size_t) i * p->lanes + lane) != 0;
 }
 
 static void flip(PtReplicas *p, unsigned replica, uint32_t i) {
         unsigned lane, lanes = p->lanes;
         AnnealLanes *a = block_of(p, replica, &lane);
         const Rows *r = p->rows;
-        int64_t was = get(a->spin, p->type, (size_t) i * lanes + lane), sign = was ? -1 : 1;
+        int64_t was = width_get(a->spin, 1U << p->type, (size_t) i * lanes + lane), sign = was ? -1 : 1;
 
-        put(a->spin, p->type, (size_t) i * lanes + lane, was ? 0 : -1);
+        width_put(a->spin, 1U << p->type, (size_t) i * lanes + lane, was ? 0 : -1);
         for (size_t k = r->first[i]; k < r->first[i + 1]; k++) {
                 size_t at = (size_t) r->col[k] * lanes + lane;
 
-                put(a->field, p->type, at, get(a->field, p->type, at) + sign * rows_weight(r, k));
+                width_put(a->field, 1U << p->type, at,
+                          width_get(a->field, 1U << p->type, at) + sign * rows_weight(r, k));
         }
 }
 
@@ -92,9 +73,9 @@ static void scatter(PtReplicas *p, unsigned block, uint64_t seed) {
         memset(a->spin, 0, (size_t) r->n * ANNEAL_VECTOR);
         for (uint32_t i = 0; i < r->n; i++)
                 for (unsigned k = 0; k < p->lanes; k++)
-                        put(a->field, p->type, (size_t) i * p->lanes + k, r->linear[i]);
+                        width_put(a->field, 1U << p->type, (size_t) i * p->lanes + k, r->linear[i]);
         for (size_t i = 0; i < (size_t) ANNEAL_DRAWS * p->lanes; i++)
-                put(p->threshold[block], p->type, i, rng_next(&a->rng) >> 63 ? r->most : -r->most - 1);
+                width_put(p->threshold[block], 1U << p->type, i, rng_next(&a->rng) >> 63 ? r->most : -r->most - 1);
 }
 
 static void set_lane(PtReplicas *p, unsigned replica, double t) {
@@ -104,8 +85,8 @@ static void set_lane(PtReplicas *p, unsigned replica, double t) {
 
         p->kernels->anneal_thresholds[p->type](column, p->logs, ANNEAL_DRAWS, (float) t);
         for (size_t i = 0; i < ANNEAL_DRAWS; i++)
-                put(threshold, p->type, i * p->lanes + lane,
-                    get(column, p->type, (i + lane * LANE_SHIFT) % ANNEAL_DRAWS));
+                width_put(threshold, 1U << p->type, i * p->lanes + lane,
+                          width_get(column, 1U << p->type, (i + lane * LANE_SHIFT) % ANNEAL_DRAWS));
 }
 
 static int init_block(PtReplicas *p, unsigned block, uint64_t seed) {

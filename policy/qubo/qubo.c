@@ -526,17 +526,9 @@ static int64_t product_energy(const Qubo *q, const uint8_t *x) {
 
 /* The couplings of i to later ones, without branches: large models are recomputed when the time is already over. */
 static int64_t row_energy(const Qubo *q, const uint8_t *x, uint32_t i) {
-        size_t low = q->row[i], high = q->row[i + 1], end = high;
+        size_t end = q->row[i + 1], low = qubo_row_find(q, q->row[i], end, i + 1);
         int64_t e = 0;
 
-        while (low < high) {
-                size_t mid = low + (high - low) / 2;
-
-                if (q->col[mid] <= i)
-                        low = mid + 1;
-                else
-                        high = mid;
-        }
         if (end - low == q->n - 1 - i) { /* all of them: columns need not be read */
                 const uint8_t *later = x + i + 1;
                 const int32_t *w = q->val + low;

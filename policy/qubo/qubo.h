@@ -82,6 +82,19 @@ static inline const int32_t *qubo_table_row(const Qubo *q, uint32_t v, uint32_t 
         return t == 0 ? NULL : q->tables[t - 1].w + (size_t) (v - q->group_first[g]) * q->tables[t - 1].cols;
 }
 
+/* Of the entries low..high - 1, which are of one row: the first whose column is not before col. */
+static inline size_t qubo_row_find(const Qubo *q, size_t low, size_t high, uint32_t col) {
+        while (low < high) {
+                size_t mid = low + (high - low) / 2;
+
+                if (q->col[mid] < col)
+                        low = mid + 1;
+                else
+                        high = mid;
+        }
+        return low;
+}
+
 /* field += sign * couplings of v. */
 void qubo_add_couplings(const Qubo *q, uint32_t v, int32_t sign, int64_t *field);
 /* Entries that rows alone would have, both directions, zeros of tables and products included. */

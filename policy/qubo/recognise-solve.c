@@ -10,17 +10,11 @@ typedef struct Watch {
         int64_t told;
 } Watch;
 
-static uint64_t watch_clock(void *userdata) {
-        Watch *w = userdata;
-
-        return w->p->clock(w->p->userdata);
-}
-
 static void watch_improved(void *userdata, int64_t energy) {
         Watch *w = userdata;
 
         if (energy < w->told && w->p->improved)
-                w->p->improved(w->p->userdata, energy);
+                w->p->improved(w->p->improved_userdata, energy);
         w->told = MIN(w->told, energy);
 }
 
@@ -123,9 +117,8 @@ int recognised_solve(const Qubo *plain, const Recognised *r, const Solver *solve
                 return -ENOMEM;
         if (p->start)
                 take(&best, p->start);
-        inner.userdata = &w;
-        inner.clock = p->clock ? watch_clock : NULL;
         inner.improved = watch_improved;
+        inner.improved_userdata = &w;
         e = solve_both(r, solver, &inner, &best, &result);
         if (e < 0)
                 return e;

@@ -154,18 +154,12 @@ typedef struct Watch {
         int64_t told;
 } Watch;
 
-static uint64_t watch_clock(void *userdata) {
-        Watch *w = userdata;
-
-        return w->p->clock(w->p->userdata);
-}
-
 static void watch_improved(void *userdata, int64_t energy) {
         Watch *w = userdata;
 
         w->told = energy;
         if (w->p->improved)
-                w->p->improved(w->p->userdata, energy);
+                w->p->improved(w->p->improved_userdata, energy);
 }
 
 static int solve_lowered(const Lowered *l, const Solver *solver, const SolveParams *p, SolveResult *ret) {
@@ -176,9 +170,8 @@ static int solve_lowered(const Lowered *l, const Solver *solver, const SolvePara
 
         limit_init(&limit, p);
         inner.lowered = l;
-        inner.userdata = &w;
-        inner.clock = p->clock ? watch_clock : NULL;
         inner.improved = watch_improved;
+        inner.improved_userdata = &w;
         r = solver->solve(l->q, &inner, ret);
         if (r < 0)
                 return r;
@@ -190,7 +183,7 @@ static int solve_lowered(const Lowered *l, const Solver *solver, const SolvePara
                 ret->lower_bound = MAX(ret->lower_bound, lower_bound_in_time(l->of, &limit));
         ret->proved |= ret->lower_bound >= ret->energy;
         if (ret->energy < w.told && p->improved)
-                p->improved(p->userdata, ret->energy);
+                p->improved(p->improved_userdata, ret->energy);
         return 0;
 }
 
@@ -214,7 +207,7 @@ static int solve_not(const Qubo *q, const Solver *solver, const SolveParams *p, 
         ret->energy = qubo_energy(q, ret->x);
         ret->solver = solver->name;
         if (p->improved)
-                p->improved(p->userdata, ret->energy);
+                p->improved(p->improved_userdata, ret->energy);
         return 0;
 }
 

@@ -13,7 +13,7 @@ typedef struct SolveParams {
         uint64_t seed;
         uint64_t sweeps;                   /* step budget; 0: the solver's default for the size */
         uint64_t budget_usec;              /* time budget by clock(); 0: none */
-        uint64_t (*clock)(void *userdata); /* monotonic microseconds; NULL: no time budget */
+        uint64_t (*clock)(void *userdata); /* monotonic microseconds, asked by each thread; NULL: no time budget */
         void *userdata;
         const atomic_bool *stop;   /* looked at at least every millisecond; may be NULL */
         const atomic_bool *cancel; /* a second flag, of a portfolio for its members; may be NULL */
@@ -22,7 +22,8 @@ typedef struct SolveParams {
         int64_t target;   /* done once a point is not above */
         unsigned threads; /* of auto; 0 and 1: the calling thread only. Other solvers use one */
         /* A better point has been seen. Never from two threads at once. May be NULL. */
-        void (*improved)(void *userdata, int64_t energy);
+        void (*improved)(void *improved_userdata, int64_t energy);
+        void *improved_userdata;
         const struct Kernels *kernels; /* NULL: the best that the CPU can run */
         const struct Lowered *lowered; /* qubo_solve()'s own: callers leave it NULL, and solvers have no use for it */
 } SolveParams;

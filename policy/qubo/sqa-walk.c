@@ -12,6 +12,7 @@
 #include "policy/qubo/kernels.h"
 #include "policy/qubo/search.h"
 #include "policy/qubo/sqa.h"
+#include "policy/qubo/width.h"
 
 #define NARROW_MOST 8000
 #define WIDE_MOST (1 << 28)
@@ -51,15 +52,8 @@ static double fitting_scale(double most, double limit) {
         return scale;
 }
 
-static int32_t at(const void *array, bool narrow, size_t i) {
-        return narrow ? ((const int16_t *) array)[i] : ((const int32_t *) array)[i];
-}
-
-static void put(void *array, bool narrow, size_t i, int32_t v) {
-        if (narrow)
-                ((int16_t *) array)[i] = (int16_t) v;
-        else
-                ((int32_t *) array)[i] = v;
+static unsigned width_of(const SqaModel *m) {
+        return m->narrow ? sizeof(int16_t) : sizeof(int32_t);
 }
 
 static void fill_rows(SqaModel *m, Limit *l) {
@@ -74,10 +68,10 @@ static void fill_rows(SqaModel *m, Limit *l) {
                         int32_t v = (int32_t) rint(q->val[k] * m->scale);
 
                         m->exact = m->exact && v == q->val[k] * m->scale;
-                        put(m->walk.weight, m->narrow, k, v);
+                        width_put(m->walk.weight, width_of(m), k, v);
                         same = k == q->row[i] || v == same ? v : 0;
                 }
-                put(m->walk.same, m->narrow, i, same);
+                width_put(m->walk.same, width_of(m), i, same);
         }
 }
 
@@ -148,7 +142,7 @@ static void repeat_first(SqaModel *m) {
         void *threshold = m->walk.threshold;
 
         for (unsigned i = 0; i < SQA_NARROW_LANES; i++)
-                put(threshold, m->narrow, SQA_DRAWS + i, at(threshold, m->narrow, i));
+                width_put(threshold, width_of(m), SQA_DRAWS + i, width_get(threshold, width_of(m), i));
 }
 
 void sqa_scatter(SqaModel *m) {
@@ -158,9 +152,9 @@ void sqa_scatter(SqaModel *m) {
         memset(w->spin, 0, (size_t) m->q->n * 2 * SQA_VECTOR);
         for (uint32_t i = 0; i < m->q->n; i++, field += 2 * SQA_VECTOR)
                 for (unsigned k = 0; k < m->slices; k++)
-                        put(field, m->narrow, k, m->linear[i]);
+                        width_put(field, width_of(m), k, m->linear[i]);
         for (unsigned i = 0; i < SQA_DRAWS; i++)
-                put(w->threshold, m->narrow, i, rng_next(&w->rng) >> 63 ? m->most : -m->most - 1);
+                width_put(w->threshold, width_of(m), i, rng_next(&w->rng) >> 63 ? m->most : -m->most - 1);
         repeat_first(m);
         w->bond = 0;
 }
@@ -172,7 +166,7 @@ void sqa_set_temperature(SqaModel *m, double pt) {
         for (unsigned i = 0; i < SQA_DRAWS; i++) {
                 float t = m->logs[i] * factor;
 
-                put(threshold, m->narrow, i, pt > 0 ? (int32_t) (t < most ? t : most) : -1);
+                width_put(threshold, width_of(m), i, pt > 0 ? (int32_t) (t < most ? t : most) : -1);
         }
         repeat_first(m);
 }
@@ -221,5 +215,5 @@ void sqa_energies(const SqaModel *m, double *ret) {
 
 void sqa_get_slice(const SqaModel *m, unsigned slice, uint8_t *ret) {
         for (uint32_t i = 0; i < m->q->n; i++)
-                ret[i] = at(m->walk.spin, m->narrow, slice_at(m, i, slice)) != 0;
+                ret[i] = width_get(m->walk.spin, width_of(m), slice_at(m, i, slice)) != 0;
 }

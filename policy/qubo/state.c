@@ -191,14 +191,7 @@ static void add_answer(State *s, uint32_t u, uint32_t b, int32_t sign) {
         }
         if (f->segment)
                 low = high = f->segment[u * ((size_t) f->n_items + 1) + b];
-        while (low < high) {
-                size_t mid = low + (high - low) / 2;
-
-                if (q->col[mid] < first)
-                        low = mid + 1;
-                else
-                        high = mid;
-        }
+        low = qubo_row_find(q, low, high, first);
         for (; low < q->row[u + 1] && q->col[low] < first + f->size[b]; low++)
                 s->answer[q->col[low] - first] += (int64_t) sign * q->val[low];
         if (q->table_of && !f->optional[b]) {

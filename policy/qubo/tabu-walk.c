@@ -3,24 +3,12 @@
 #include <errno.h>
 
 #include "policy/qubo/tabu.h"
+#include "policy/qubo/width.h"
 
 #define NARROW_MOST (INT16_MAX - 1) /* the greatest value is that of closed variables */
 #define ROOM_LEAST 16U              /* steps between two looks at all gains: with fewer the walk becomes wider */
 /* Couplings are walked through as rows if they are fewer than one in so many variables. */
 #define DENSE_PART 64U /* measured: at 1 % both take as long, at 2 % dense rows are faster */
-
-static int64_t get(const void *a, unsigned bytes, size_t i) {
-        return bytes == 2 ? ((const int16_t *) a)[i] : bytes == 4 ? ((const int32_t *) a)[i] : ((const int64_t *) a)[i];
-}
-
-static void put(void *a, unsigned bytes, size_t i, int64_t v) {
-        if (bytes == 2)
-                ((int16_t *) a)[i] = (int16_t) v;
-        else if (bytes == 4)
-                ((int32_t *) a)[i] = (int32_t) v;
-        else
-                ((int64_t *) a)[i] = v;
-}
 
 static int64_t closed_value(unsigned bytes) {
         return bytes == 2 ? INT16_MAX : bytes == 4 ? INT32_MAX : INT64_MAX;
@@ -122,9 +110,9 @@ static int widen(Tabu *t) {
                 return -ENOMEM;
         }
         for (size_t i = 0; i < w->stride; i++) {
-                put(wide[0], 4, i, get(w->gain, 2, i));
-                put(wide[1], 4, i, get(w->ones, 2, i));
-                put(wide[2], 4, i, get(w->closed, 2, i) == INT16_MAX ? INT32_MAX : INT32_MIN);
+                width_put(wide[0], 4, i, width_get(w->gain, 2, i));
+                width_put(wide[1], 4, i, width_get(w->ones, 2, i));
+                width_put(wide[2], 4, i, width_get(w->closed, 2, i) == INT16_MAX ? INT32_MAX : INT32_MIN);
         }
         arrays_free(w);
         arrays_set(w, wide);
@@ -154,10 +142,7 @@ static void fill_dense(Tabu *t, void *dense, uint32_t i) {
         for (size_t k = q->row[i]; k < q->row[i + 1]; k++) {
                 int32_t v = q->val[k] >> (t->weight_bytes == 1 ? t->w.shift : 0);
 
-                if (t->weight_bytes == 1)
-                        ((int8_t *) dense)[at + q->col[k]] = (int8_t) v;
-                else
-                        put(dense, t->weight_bytes, at + q->col[k], v);
+                width_put(dense, t->weight_bytes, at + q->col[k], v);
         }
 }
 
@@ -207,7 +192,7 @@ static int build_walk(Tabu *t) {
         if (r < 0 || !w->slot || !w->next || !w->touched)
                 return -ENOMEM;
         for (uint32_t i = 0; i < w->n; i++)
-                put(w->gain, t->gain_bytes, i, t->q->linear[i]);
+                width_put(w->gain, t->gain_bytes, i, t->q->linear[i]);
         tabu_open_all(t);
         w->energy = t->q->offset;
         choose_step(t);
@@ -277,14 +262,15 @@ uint32_t tabu_look(Tabu *t) {
 }
 
 void tabu_close(Tabu *t, uint32_t i) {
-        put(t->w.closed, t->gain_bytes, i, closed_value(t->gain_bytes));
+        width_put(t->w.closed, t->gain_bytes, i, closed_value(t->gain_bytes));
 }
 
 void tabu_open_all(Tabu *t) {
         TabuWalk *w = &t->w;
 
         for (size_t i = 0; i < w->stride; i++)
-                put(w->closed, t->gain_bytes, i, i < w->n ? open_value(t->gain_bytes) : closed_value(t->gain_bytes));
+                width_put(w->closed, t->gain_bytes, i,
+                          i < w->n ? open_value(t->gain_bytes) : closed_value(t->gain_bytes));
         memset(w->slot, 0xff, TABU_SLOTS * sizeof(*w->slot));
 }
 

@@ -158,6 +158,15 @@ LIST
         [[ $output == *"Solving, 0."*" s; sa: best 1"*"; Ctrl-C ends it"* ]]
 }
 
+@test "a solution that could not be written is told before anything is solved" {
+        mkdir "$D/folder"
+        for path in "$D/folder" "$D/none/x" "$D/folder/x/y" "$I/README.md/x"; do
+                fails 1 qschedctl solve --time=100 --output="$path" "$I/bqp/bqp250-1.qubo.gz"
+                grep -qF "qschedctl: $path: cannot be written: " "$D/err"
+        done
+        [ -z "$(ls "$D/folder")" ]
+}
+
 @test "a target ends it; one that is not reached is -1" {
         run -0 qschedctl solve --time=20 --target=2000 --json "$I/bqp/bqp50-1.qubo.gz"
         jq -e '.time < 10 and .best >= 2000 and .time_to_target >= 0 and .time_to_target <= .time' <<<"$output"

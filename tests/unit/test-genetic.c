@@ -101,7 +101,7 @@ static void count(void *userdata, int64_t energy) {
 
 static void check_limits(const Qubo *q) {
         int64_t told = INT64_MAX;
-        SolveParams p = { .seed = 2, .sweeps = 50, .improved = count, .userdata = &told };
+        SolveParams p = { .seed = 2, .sweeps = 50, .improved = count, .improved_userdata = &told };
         SolveResult a = {}, b = {};
         atomic_bool stop = true;
 

@@ -10,6 +10,7 @@
 #include "policy/qubo/anneal.h"
 #include "policy/qubo/kernels.h"
 #include "policy/qubo/multispin.h"
+#include "policy/qubo/width.h"
 #include "tests/unit/qubo-models.h"
 
 /* Scales of coefficients that need fields of 1, 2, 4 and 8 bytes. */
@@ -38,24 +39,6 @@ static Qubo *any_model(Rng *r, int32_t range, bool equal) {
         return qubo_build(b, &q) < 0 ? NULL : q;
 }
 
-static int64_t get(const void *array, unsigned width, size_t i) {
-        return width == 1   ? ((const int8_t *) array)[i]
-               : width == 2 ? ((const int16_t *) array)[i]
-               : width == 4 ? ((const int32_t *) array)[i]
-                            : ((const int64_t *) array)[i];
-}
-
-static void put(void *array, unsigned width, size_t i, int64_t v) {
-        if (width == 1)
-                ((int8_t *) array)[i] = (int8_t) v;
-        else if (width == 2)
-                ((int16_t *) array)[i] = (int16_t) v;
-        else if (width == 4)
-                ((int32_t *) array)[i] = (int32_t) v;
-        else
-                ((int64_t *) array)[i] = v;
-}
-
 typedef struct LanesRef {
         int64_t field[70 * ANNEAL_LANES_MAX];
         bool one[70 * ANNEAL_LANES_MAX];
@@ -75,8 +58,8 @@ static void lanes_begin(LanesRef *f, AnnealLanes *a, unsigned lanes) {
                                 if (f->one[i * lanes + k])
                                         f->field[r->col[e] * lanes + k] += rows_weight(r, e);
         for (size_t i = 0; i < (size_t) r->n * lanes; i++) {
-                put(a->field, r->width, i, f->field[i]);
-                put(a->spin, r->width, i, f->one[i] ? -1 : 0);
+                width_put(a->field, r->width, i, f->field[i]);
+                width_put(a->spin, r->width, i, f->one[i] ? -1 : 0);
         }
 }
 
@@ -93,7 +76,7 @@ static uint32_t lanes_sweep(LanesRef *f, const AnnealLanes *a, Rng rng, unsigned
                         size_t at = (size_t) i * lanes + k;
                         int64_t sign = f->one[at] ? -1 : 1;
 
-                        if (sign * f->field[at] > get(a->threshold, r->width, bits % ANNEAL_DRAWS * a->draw + k))
+                        if (sign * f->field[at] > width_get(a->threshold, r->width, bits % ANNEAL_DRAWS * a->draw + k))
                                 continue;
                         f->one[at] = !f->one[at];
                         for (size_t e = r->first[i]; e < r->first[i + 1]; e++)
@@ -130,14 +113,14 @@ static const char *check_lanes_of(const Kernels *kernels, const Rows *r, Rng *rn
         };
 
         for (size_t i = 0; i < draws; i++)
-                put(threshold, r->width, i, (int64_t) rng_below(rng, (uint32_t) MIN(r->most, INT32_MAX) + 1));
+                width_put(threshold, r->width, i, (int64_t) rng_below(rng, (uint32_t) MIN(r->most, INT32_MAX) + 1));
         rng_seed(&a.rng, rng_next(rng), 0);
         lanes_begin(&f, &a, lanes);
         for (unsigned sweep = 0; sweep < 4; sweep++)
                 if (lanes_sweep(&f, &a, a.rng, lanes) != kernels->anneal_lanes[anneal_type(r)](&a, 0, r->n))
                         return "a sweep changed another number of variables";
         for (size_t i = 0; i < (size_t) r->n * lanes; i++)
-                if (f.field[i] != get(field, r->width, i) || f.one[i] != (get(spin, r->width, i) != 0))
+                if (f.field[i] != width_get(field, r->width, i) || f.one[i] != (width_get(spin, r->width, i) != 0))
                         return "fields or spins differ";
         return lanes_energies(&f, &a, kernels, lanes);
 }
@@ -174,7 +157,7 @@ static const char *check_anneal_thresholds(const Kernels *kernels) {
                         kernels->anneal_thresholds[type](to, logs, 100, (float) t);
                         for (unsigned i = 0; i < 100; i++) {
                                 float v = logs[i] * (float) t;
-                                int64_t is = get(to, 1U << type, i);
+                                int64_t is = width_get(to, 1U << type, i);
 
                                 if (is < 0 || is > largest[type] || (float) is > v ||
                                     (v < (float) largest[type] * 0.99F && is != (int64_t) v))
@@ -200,7 +183,7 @@ static uint32_t dense_sweep(DenseRef *f, const AnnealDense *a, uint32_t n, unsig
 
                 if (i % lanes == 0)
                         bits = i / lanes % 4 == 0 ? rng_next(&rng) : bits >> 16;
-                if (i >= n || cost > get(a->threshold, width, bits % ANNEAL_DRAWS + i % lanes))
+                if (i >= n || cost > width_get(a->threshold, width, bits % ANNEAL_DRAWS + i % lanes))
                         continue;
                 f->energy += cost;
                 flipped++;
@@ -229,21 +212,21 @@ static const char *check_dense_of(const Kernels *kernels, DenseType type, Rng *r
         rng_seed(&a.rng, rng_next(rng), 0);
         for (size_t i = 0; i < stride; i++) {
                 f.field[i] = (int64_t) rng_below(rng, 2 * (uint32_t) range[type]) - range[type];
-                put(field, width, i, i < n ? f.field[i] : INT64_MAX >> (64 - 8 * width));
+                width_put(field, width, i, i < n ? f.field[i] : INT64_MAX >> (64 - 8 * width));
                 for (uint32_t j = 0; j < i && i < n; j++) {
                         f.weight[i][j] = f.weight[j][i] = (int64_t) rng_below(rng, 2 * (uint32_t) range[type]) -
                                                           range[type];
-                        put(weight, weights[type], i * stride + j, f.weight[i][j]);
-                        put(weight, weights[type], j * stride + i, f.weight[i][j]);
+                        width_put(weight, weights[type], i * stride + j, f.weight[i][j]);
+                        width_put(weight, weights[type], j * stride + i, f.weight[i][j]);
                 }
         }
         for (size_t i = 0; i < ANNEAL_DRAWS + lanes; i++)
-                put(threshold, width, i, rng_below(rng, (uint32_t) range[type]) - range[type] / 2);
+                width_put(threshold, width, i, rng_below(rng, (uint32_t) range[type]) - range[type] / 2);
         for (unsigned sweep = 0; sweep < 4; sweep++)
                 if (dense_sweep(&f, &a, n, width) != kernels->anneal_dense[type](&a, 0, (uint32_t) (stride / lanes)))
                         return "a sweep flipped another number of variables";
         for (uint32_t i = 0; i < n; i++)
-                if (f.field[i] != get(field, width, i) || f.one[i] != (get(spin, width, i) != 0))
+                if (f.field[i] != width_get(field, width, i) || f.one[i] != (width_get(spin, width, i) != 0))
                         return "fields or spins differ";
         return f.energy == a.energy ? NULL : "energies differ";
 }

@@ -175,7 +175,7 @@ static void test_solved_to_the_optimum(void **state) {
                                 _cleanup_(qubo_freep) Qubo *q = NULL;
                                 SolveResult r = {};
                                 Told told = { .last = INT64_MAX };
-                                SolveParams p = { .improved = note, .userdata = &told };
+                                SolveParams p = { .improved = note, .improved_userdata = &told };
                                 int64_t least;
 
                                 assert_int_equal(model(kind, m, &q), 0);
@@ -201,7 +201,9 @@ static void test_careless_solver(void **state) {
                                 _cleanup_free_ uint8_t *x = NULL;
                                 SolveResult r = {};
                                 Told told = { .last = INT64_MAX };
-                                SolveParams p = { .seed = m, .sweeps = sweeps, .improved = note, .userdata = &told };
+                                SolveParams p = {
+                                        .seed = m, .sweeps = sweeps, .improved = note, .improved_userdata = &told
+                                };
 
                                 assert_int_equal(model(kind, m, &q), 0);
                                 if (q->n_groups == 0)
@@ -247,7 +249,9 @@ static void test_table_on_permutations(void **state) {
                         SolveResult r = {};
                         Told told = { .last = INT64_MAX };
                         bool exact = streq(solvers[k]->name, "exact");
-                        SolveParams p = { .seed = m, .sweeps = exact ? 0 : 300, .improved = note, .userdata = &told };
+                        SolveParams p = {
+                                .seed = m, .sweeps = exact ? 0 : 300, .improved = note, .improved_userdata = &told
+                        };
                         int64_t least;
                         Rng rng;
 

@@ -303,7 +303,7 @@ static void count(void *userdata, int64_t energy) {
 static void test_limits(void **state) {
         _cleanup_(qubo_freep) Qubo *q = middle();
         int64_t told = INT64_MAX;
-        SolveParams p = { .seed = 2, .sweeps = 20000, .improved = count, .userdata = &told };
+        SolveParams p = { .seed = 2, .sweeps = 20000, .improved = count, .improved_userdata = &told };
         SolveResult a = {}, b = {};
         atomic_bool stop = true;
 

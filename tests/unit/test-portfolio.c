@@ -88,10 +88,11 @@ static void test_target_ends_all(void **state) {
         Trace t = {};
 
         assert_int_equal(qubo_solve(q, solver_by_name("auto"), &quick, &r), 0);
-        p = (SolveParams){ .seed = 1, .budget_usec = 600000000, .clock = now_usec, .userdata = &t, .threads = 8 };
+        p = (SolveParams){ .seed = 1, .budget_usec = 600000000, .clock = now_usec, .threads = 8 };
         p.has_target = true;
         p.target = r.energy;
         p.improved = improved;
+        p.improved_userdata = &t;
         solve_result_done(&r);
         assert_int_equal(qubo_solve(q, solver_by_name("auto"), &p, &r), 0);
         assert_true(r.energy <= p.target);

@@ -400,7 +400,7 @@ static void test_limits(void **state) {
         SolveResult r = {}, again = {};
         int64_t last = INT64_MAX;
         uint64_t now = 0;
-        SolveParams p = { .seed = 5, .sweeps = 300, .improved = count_improvement, .userdata = &last };
+        SolveParams p = { .seed = 5, .sweeps = 300, .improved = count_improvement, .improved_userdata = &last };
 
         assert_int_equal(model_of(17, 14, 0, 0, &q), 0);
         assert_int_equal(qubo_solve(q, &solver_qaoa, &p, &r), 0);
