@@ -88,75 +88,32 @@ print-tests:
 	@echo $(TESTS)
 .PHONY: print-tests
 
-# QUBO models and solvers
-check_PROGRAMS += tests/unit/test-qubo tests/unit/test-solvers tests/unit/test-portfolio
-tests_unit_test_portfolio_SOURCES = tests/unit/test-portfolio.c tests/unit/qubo-models.h
-tests_unit_test_portfolio_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
-tests_unit_test_qubo_SOURCES = tests/unit/test-qubo.c tests/unit/qubo-models.h
-tests_unit_test_qubo_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
-tests_unit_test_solvers_SOURCES = tests/unit/test-solvers.c tests/unit/qubo-models.h
-tests_unit_test_solvers_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
-TESTS += tests/unit/test-qubo tests/unit/test-solvers tests/unit/test-portfolio
-check_PROGRAMS += tests/unit/test-onehot
-tests_unit_test_onehot_SOURCES = tests/unit/test-onehot.c tests/unit/qubo-models.h
-tests_unit_test_onehot_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
-TESTS += tests/unit/test-onehot
-check_PROGRAMS += tests/unit/test-qaoa
-tests_unit_test_qaoa_SOURCES = tests/unit/test-qaoa.c tests/unit/qubo-models.h
-tests_unit_test_qaoa_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) -lm
-TESTS += tests/unit/test-qaoa
-check_PROGRAMS += tests/unit/test-genetic
-tests_unit_test_genetic_SOURCES = tests/unit/test-genetic.c tests/unit/qubo-models.h
-tests_unit_test_genetic_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) -lm
-TESTS += tests/unit/test-genetic
-check_PROGRAMS += tests/unit/test-permutation
-tests_unit_test_permutation_SOURCES = tests/unit/test-permutation.c tests/unit/qubo-models.h
-tests_unit_test_permutation_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) -lm
-TESTS += tests/unit/test-permutation
-check_PROGRAMS += tests/unit/test-tabu
-tests_unit_test_tabu_SOURCES = tests/unit/test-tabu.c tests/unit/qubo-models.h
-tests_unit_test_tabu_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
-TESTS += tests/unit/test-tabu
-check_PROGRAMS += tests/unit/test-sqa
-tests_unit_test_sqa_SOURCES = tests/unit/test-sqa.c tests/unit/qubo-models.h
-tests_unit_test_sqa_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) -lm
-TESTS += tests/unit/test-sqa
-check_PROGRAMS += tests/unit/test-pt
-tests_unit_test_pt_SOURCES = tests/unit/test-pt.c tests/unit/qubo-models.h
-tests_unit_test_pt_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) -lm
-TESTS += tests/unit/test-pt
-check_PROGRAMS += tests/unit/test-real tests/unit/test-lower tests/unit/test-recognise
-tests_unit_test_recognise_SOURCES = tests/unit/test-recognise.c tests/unit/qubo-models.h
-tests_unit_test_recognise_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
-tests_unit_test_lower_SOURCES = tests/unit/test-lower.c tests/unit/qubo-models.h
-tests_unit_test_lower_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
-tests_unit_test_real_SOURCES = tests/unit/test-real.c
-tests_unit_test_real_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) -lm
-TESTS += tests/unit/test-real tests/unit/test-lower tests/unit/test-recognise
-
-# Inner loops in every instruction set
-check_PROGRAMS += tests/unit/test-kernels
-tests_unit_test_kernels_SOURCES = tests/unit/test-kernels.c tests/unit/qubo-models.h
-tests_unit_test_kernels_LDADD = libpolicy.la libcommon.la -lm
-TESTS += tests/unit/test-kernels
-# ... in whole runs
-check_PROGRAMS += tests/unit/test-kernel-runs
-tests_unit_test_kernel_runs_SOURCES = tests/unit/test-kernel-runs.c tests/unit/qubo-models.h
-tests_unit_test_kernel_runs_LDADD = libpolicy.la libcommon.la -lm
-TESTS += tests/unit/test-kernel-runs
-# ... and on an emulated machine with NEON
+# QUBO models, solvers and kernels: a file each, of the same name, and what is linked where nothing else is said
+LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) $(ZLIB_LIBS) -lm
+QUBO_TESTS = \
+	tests/unit/test-anneal \
+	tests/unit/test-genetic \
+	tests/unit/test-instances \
+	tests/unit/test-kernel-runs \
+	tests/unit/test-kernels \
+	tests/unit/test-lower \
+	tests/unit/test-onehot \
+	tests/unit/test-permutation \
+	tests/unit/test-portfolio \
+	tests/unit/test-pt \
+	tests/unit/test-qaoa \
+	tests/unit/test-qubo \
+	tests/unit/test-real \
+	tests/unit/test-recognise \
+	tests/unit/test-solvers \
+	tests/unit/test-sqa \
+	tests/unit/test-tabu
+check_PROGRAMS += $(QUBO_TESTS)
+TESTS += $(QUBO_TESTS)
+EXTRA_DIST += tests/unit/qubo-models.h tests/unit/plain-models.h
+# Kernels, and whole runs, on an emulated machine with NEON
 TESTS += tests/cross-neon.sh
 EXTRA_DIST += tests/cross-neon.sh
-check_PROGRAMS += tests/unit/test-anneal
-tests_unit_test_anneal_SOURCES = tests/unit/test-anneal.c tests/unit/qubo-models.h
-tests_unit_test_anneal_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS)
-TESTS += tests/unit/test-anneal
-
-# Instances with known best values
-check_PROGRAMS += tests/unit/test-instances
-tests_unit_test_instances_SOURCES = tests/unit/test-instances.c
-tests_unit_test_instances_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) $(ZLIB_LIBS)
-TESTS += tests/unit/test-instances
 
 # How good and how fast the solvers are: make bench-solver
 EXTRA_PROGRAMS += tests/bench/bench-solver
@@ -386,10 +343,7 @@ TESTS += tests/unit/test-author
 
 # Files of models, and qschedctl solve and convert
 check_PROGRAMS += tests/unit/test-formats tests/unit/test-format-text
-tests_unit_test_formats_SOURCES = tests/unit/test-formats.c
-tests_unit_test_formats_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) -lm
-tests_unit_test_format_text_SOURCES = tests/unit/test-format-text.c
-tests_unit_test_format_text_LDADD = libpolicy.la libcommon.la $(CMOCKA_LIBS) -lm
+EXTRA_DIST += tests/unit/format-texts.h
 TESTS += tests/unit/test-formats tests/unit/test-format-text
 check_PROGRAMS += tests/fuzz/fuzz-format
 tests_fuzz_fuzz_format_SOURCES = tests/fuzz/fuzz-format.c $(fuzz_main)

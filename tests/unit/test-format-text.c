@@ -11,17 +11,7 @@
 #include "common/gzip.h"
 #include "policy/formats/scan.h"
 #include "policy/qubo/rng.h"
-
-static Instance *must_read(const char *format, const char *text) {
-        _cleanup_free_ char *message = NULL;
-        Instance *in = NULL;
-        int r = instance_read(format ? format_by_name(format) : NULL, "file", text, strlen(text), &in, &message);
-
-        if (r < 0)
-                fail_msg("%d: %s\n%s", r, strempty(message), text);
-        assert_null(message);
-        return in;
-}
+#include "tests/unit/format-texts.h"
 
 static void test_numbers(void **state) {
         static const struct {

@@ -15,20 +15,10 @@
 #include "common/gzip.h"
 #include "policy/formats/scan.h"
 #include "policy/qubo/rng.h"
+#include "tests/unit/format-texts.h"
 
 #define N_MAX 12U
 #define ROUNDS 60U
-
-static Instance *must_read(const char *format, const char *text) {
-        _cleanup_free_ char *message = NULL;
-        Instance *in = NULL;
-        int r = instance_read(format ? format_by_name(format) : NULL, "file", text, strlen(text), &in, &message);
-
-        if (r < 0)
-                fail_msg("%d: %s\n%s", r, strempty(message), text);
-        assert_null(message);
-        return in;
-}
 
 static void bits_of(uint32_t point, uint32_t n, uint8_t *x) {
         for (uint32_t i = 0; i < n; i++)

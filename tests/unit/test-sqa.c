@@ -15,19 +15,7 @@
 #include "policy/qubo/kernels.h"
 #include "policy/qubo/search.h"
 #include "policy/qubo/sqa.h"
-#include "tests/unit/qubo-models.h"
-
-static const RandomShape shapes[] = {
-        { .n_max = 1, .density = 100, .range = 5 },
-        { .n_max = 14, .density = 60, .range = 9 },
-        { .n_max = 14, .density = 100, .range = 1 },
-        { .n_max = 14, .density = 100, .range = 1000000 },
-        { .n_max = 14, .density = 20, .range = INT32_MAX },
-        { .n_max = 12, .density = 100, .range = INT32_MAX, .equal = true },
-        { .n_max = 12, .density = 100, .range = -7, .equal = true },
-        { .n_max = 14, .density = 0, .range = 9 },
-        { .n_max = 14, .density = 100, .range = 0 },
-};
+#include "tests/unit/plain-models.h"
 
 static int32_t get(const SqaModel *m, const void *array, size_t i) {
         return m->narrow ? ((const int16_t *) array)[i] : ((const int32_t *) array)[i];
@@ -298,27 +286,7 @@ static void test_no_field_is_classical(void **state) {
 }
 
 static void test_finds_the_optimum(void **state) {
-        unsigned found = 0, models = 0;
-
-        for (size_t k = 0; k < ELEMENTSOF(shapes); k++)
-                for (unsigned m = 0; m < 100; m++) {
-                        _cleanup_(qubo_freep) Qubo *q = NULL;
-                        SolveParams p = { .seed = m, .sweeps = 100 };
-                        SolveResult r = {};
-                        int64_t least;
-                        Rng rng;
-
-                        rng_seed(&rng, k, m);
-                        assert_int_equal(model_random(&rng, &shapes[k], &q), 0);
-                        least = model_brute_force(q);
-                        assert_int_equal(qubo_solve(q, &solver_sqa, &p, &r), 0);
-                        assert_true(r.energy == qubo_energy(q, r.x) && r.energy >= least);
-                        found += r.energy == least;
-                        models++;
-                        solve_result_done(&r);
-                }
-        print_message("sqa found the optimum of %u of %u models\n", found, models);
-        assert_true(found * 100 >= models * 99);
+        assert_finds_the_optimum(&solver_sqa);
 }
 
 static void test_limits(void **state) {

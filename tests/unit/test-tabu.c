@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "policy/qubo/tabu.h"
-#include "tests/unit/qubo-models.h"
+#include "tests/unit/plain-models.h"
 
 #define N_MAX 700U
 
@@ -217,19 +217,6 @@ static void test_widening(void **state) {
                 }
 }
 
-static const RandomShape shapes[] = {
-        { .n_max = 1, .density = 100, .range = 5 },
-        { .n_max = 14, .density = 60, .range = 9 },
-        { .n_max = 14, .density = 100, .range = 1 },
-        { .n_max = 14, .density = 100, .range = 30000 },
-        { .n_max = 14, .density = 100, .range = 1000000 },
-        { .n_max = 14, .density = 20, .range = INT32_MAX },
-        { .n_max = 12, .density = 100, .range = INT32_MAX, .equal = true },
-        { .n_max = 12, .density = 100, .range = -7, .equal = true },
-        { .n_max = 14, .density = 0, .range = 9 },
-        { .n_max = 14, .density = 100, .range = 0 },
-};
-
 static void solve_beside_brute_force(const Qubo *q, uint64_t seed, bool *ret_found) {
         SolveParams p = { .seed = seed, .sweeps = 2000 };
         SolveResult r = {}, again = {};
@@ -253,14 +240,11 @@ static void solve_beside_brute_force(const Qubo *q, uint64_t seed, bool *ret_fou
 static void test_brute_force(void **state) {
         unsigned found = 0, models = 0;
 
-        for (size_t k = 0; k < ELEMENTSOF(shapes); k++)
+        for (size_t k = 0; k < ELEMENTSOF(plain_shapes); k++)
                 for (unsigned m = 0; m < 60; m++) {
-                        _cleanup_(qubo_freep) Qubo *q = NULL;
+                        _cleanup_(qubo_freep) Qubo *q = plain_model(k, m);
                         bool one;
-                        Rng rng;
 
-                        rng_seed(&rng, k, m);
-                        assert_int_equal(model_random(&rng, &shapes[k], &q), 0);
                         solve_beside_brute_force(q, m, &one);
                         found += one;
                         models++;
