@@ -2,7 +2,24 @@
 noinst_LTLIBRARIES += libpolicy.la libkernels.la
 # Fields of kernels may wrap on the way: only differences count (-fwrapv)
 KERNEL_CFLAGS = $(AM_CFLAGS) -ffp-contract=off -fwrapv -Wno-psabi
-libkernels_la_SOURCES = policy/qubo/kernels.c policy/qubo/kernels.h policy/qubo/kernels.inc.h policy/qubo/kernels-plain.c policy/qubo/kernel-anneal.inc.h policy/qubo/kernel-anneal-dense.inc.h policy/qubo/kernel-anneal-lanes.inc.h policy/qubo/kernel-multispin.inc.h policy/qubo/kernel-qaoa.inc.h policy/qubo/kernel-qap.inc.h policy/qubo/kernel-qap-step.inc.h policy/qubo/kernel-sqa.inc.h policy/qubo/kernel-sqa-lanes.inc.h policy/qubo/kernel-tabu.inc.h policy/qubo/kernel-tabu-dense.inc.h policy/qubo/kernel-tabu-gain.inc.h
+libkernels_la_SOURCES = \
+	policy/qubo/kernel-anneal-dense.inc.h \
+	policy/qubo/kernel-anneal-lanes.inc.h \
+	policy/qubo/kernel-anneal.inc.h \
+	policy/qubo/kernel-mask.inc.h \
+	policy/qubo/kernel-multispin.inc.h \
+	policy/qubo/kernel-qaoa.inc.h \
+	policy/qubo/kernel-qap-step.inc.h \
+	policy/qubo/kernel-qap.inc.h \
+	policy/qubo/kernel-sqa-lanes.inc.h \
+	policy/qubo/kernel-sqa.inc.h \
+	policy/qubo/kernel-tabu-dense.inc.h \
+	policy/qubo/kernel-tabu-gain.inc.h \
+	policy/qubo/kernel-tabu.inc.h \
+	policy/qubo/kernels-plain.c \
+	policy/qubo/kernels.c \
+	policy/qubo/kernels.h \
+	policy/qubo/kernels.inc.h
 libkernels_la_CFLAGS = $(KERNEL_CFLAGS)
 libkernels_la_LIBADD =
 if X86_64

@@ -10,7 +10,7 @@ ANNEAL_INLINE uint32_t ANNEAL_(dense_pass)(const ANNEAL_(DenseV) * field, const 
                                            const ANNEAL_INT *threshold) {
         ANNEAL_(DenseV) cost = (*field ^ *spin) - *spin;
 
-        return anneal_bits((AnnealWords) (cost <= *(const ANNEAL_(DenseLoose) *) threshold), sizeof(ANNEAL_INT));
+        return mask_bits((MaskWords) (cost <= *(const ANNEAL_(DenseLoose) *) threshold), sizeof(ANNEAL_INT));
 }
 
 /* Offers flips to the vectors from..to - 1 of variables; tells how many flipped. */
@@ -46,3 +46,6 @@ static uint32_t ANNEAL_(anneal_dense)(AnnealDense *a, uint32_t from, uint32_t to
         return flipped;
 }
 #undef DENSE_LANES
+#undef ANNEAL_
+#undef ANNEAL_INT
+#undef ANNEAL_WEIGHT

@@ -39,7 +39,7 @@ static uint32_t ANNEAL_(anneal_lanes)(AnnealLanes *a, uint32_t from, uint32_t to
                 bits = (i - from) % 4 == 0 ? rng_next(&rng) : bits >> 16;
                 mask = (ANNEAL_(AnnealV))(cost <=
                                           *(const ANNEAL_(AnnealLoose) *) (threshold + bits % ANNEAL_DRAWS * draw));
-                if (!anneal_any((AnnealWords) mask))
+                if (!mask_any((MaskWords) mask))
                         continue;
                 spins[i] = spin ^ mask;
                 changed++;
@@ -91,3 +91,11 @@ static void ANNEAL_(anneal_thresholds)(void *to, const float *logs, size_t n, fl
         for (size_t k = 0; k < n; k++)
                 threshold[k] = ANNEAL_(anneal_threshold)(logs[k] * t);
 }
+
+/* the parameters */
+#undef ANNEAL_
+#undef ANNEAL_INT
+#undef ANNEAL_MOST
+#undef ANNEAL_TIMES
+#undef ANNEAL_WEIGHT
+#undef ANNEAL_WIDE

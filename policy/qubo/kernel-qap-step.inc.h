@@ -302,3 +302,9 @@ static void QAP_(qap_load)(QapWalk *w, uint32_t from, uint32_t to) {
         QAP_(qap_look)(w);
 }
 #undef QAP_LANES
+#undef QAP_
+#undef QAP_MASK
+#undef QAP_MIN
+#undef QAP_MOST
+#undef QAP_SUM
+#undef QAP_T

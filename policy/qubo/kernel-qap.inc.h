@@ -20,12 +20,6 @@
 #define QAP_MIN(a, b) ((QAP_(QapV)) _mm256_min_epi32((__m256i) (a), (__m256i) (b)))
 #endif
 #include "policy/qubo/kernel-qap-step.inc.h"
-#undef QAP_
-#undef QAP_T
-#undef QAP_SUM
-#undef QAP_MASK
-#undef QAP_MOST
-#undef QAP_MIN
 
 #define QAP_(name) name##_double
 #define QAP_T double
@@ -36,12 +30,6 @@
 #define QAP_MIN(a, b) ((QAP_(QapV)) _mm256_min_pd((__m256d) (a), (__m256d) (b)))
 #endif
 #include "policy/qubo/kernel-qap-step.inc.h"
-#undef QAP_
-#undef QAP_T
-#undef QAP_SUM
-#undef QAP_MASK
-#undef QAP_MOST
-#undef QAP_MIN
 
 #define QAP_(name) name##64
 #define QAP_T int64_t
@@ -49,8 +37,3 @@
 #define QAP_MASK int64_t
 #define QAP_MOST INT64_MAX
 #include "policy/qubo/kernel-qap-step.inc.h"
-#undef QAP_
-#undef QAP_T
-#undef QAP_SUM
-#undef QAP_MASK
-#undef QAP_MOST

@@ -75,8 +75,8 @@ SQA_INLINE bool SQA_(sqa_visit)(SqaWalk *w, uint32_t i, uint64_t bits, SQA_(SqaV
         odd_flips = SQA_(sqa_accept)(field->odd, odd, even, SQA_AFTER(even), SQA_(sqa_draw)(w, bits >> 16), bond);
         step.odd = SQA_STEP(odd, odd_flips);
         odd ^= odd_flips;
-        any_even = sqa_any((SqaWords) even_flips);
-        any_odd = sqa_any((SqaWords) odd_flips);
+        any_even = mask_any((MaskWords) even_flips);
+        any_odd = mask_any((MaskWords) odd_flips);
         if (!any_even && !any_odd)
                 return false;
         spin->even = even;

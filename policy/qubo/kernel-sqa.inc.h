@@ -8,26 +8,13 @@
  *
  * Bounds that the walk keeps: |field| + threshold + bond fits into a lane.
  */
-#ifdef __AVX2__
-#include <immintrin.h>
-#endif
-
+#include "policy/qubo/kernel-mask.inc.h"
 #include "policy/qubo/sqa.h"
-
-typedef uint64_t SqaWords __attribute__((vector_size(SQA_VECTOR), may_alias));
 
 #define SQA_INLINE static inline __attribute__((always_inline))
 
 /* The change of a value (0 or 1; x is -1 or 0) that flips where the mask says so. */
 #define SQA_STEP(x, mask) (((x) | 1) & (mask))
-
-SQA_INLINE bool sqa_any(SqaWords v) {
-#ifdef __AVX2__
-        return !_mm256_testz_si256((__m256i) v, (__m256i) v);
-#else
-        return ((v[0] | v[1]) | (v[2] | v[3])) != 0;
-#endif
-}
 
 #define SQA_(name) name##16
 #define SQA_INT int16_t

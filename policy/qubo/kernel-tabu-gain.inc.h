@@ -69,7 +69,7 @@ TABU_INLINE uint32_t TABU_(tabu_holders)(const TabuWalk *w, size_t v, TABU_GAIN 
 
         if (!all)
                 gain = TABU_(tabu_max)(gain, ((const TABU_(TabuV) *) w->closed)[v]);
-        return tabu_bits((TabuWords) (gain == TABU_(tabu_all)(least)), sizeof(TABU_GAIN));
+        return mask_bits((MaskWords) (gain == TABU_(tabu_all)(least)), sizeof(TABU_GAIN));
 }
 
 /* A variable of block b that has the value, from a random vector and lane on; TABU_NONE: there is none. */
@@ -92,7 +92,7 @@ TABU_INLINE uint32_t TABU_(tabu_holder)(TabuWalk *w, TABU_GAIN least) {
         const TABU_(TabuV) *low = (const TABU_(TabuV) *) w->low;
         uint32_t random = tabu_random(w), b = rng_scale(random, w->blocks);
 
-        while (tabu_bits((TabuWords) (low[b] == TABU_(tabu_all)(least)), sizeof(TABU_GAIN)) == 0)
+        while (mask_bits((MaskWords) (low[b] == TABU_(tabu_all)(least)), sizeof(TABU_GAIN)) == 0)
                 b = b + 1 < w->blocks ? b + 1 : 0;
         return TABU_(tabu_in_block)(w, b, random, least, false);
 }

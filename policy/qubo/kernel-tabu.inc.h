@@ -5,33 +5,11 @@
  * variables (a closed one has the greatest value put over its gain) and of all, for the aspiration. Sparse rows touch
  * single gains, and minima are kept by block. Who holds the minimum is found last, from a random block on.
  */
-#ifdef __AVX2__
-#include <immintrin.h>
-#endif
-
+#include "policy/qubo/kernel-mask.inc.h"
 #include "policy/qubo/rng.h"
 #include "policy/qubo/tabu.h"
 
-#pragma GCC diagnostic ignored "-Wpsabi" /* vectors are passed to inlined functions only */
-
-typedef uint64_t TabuWords __attribute__((vector_size(TABU_VECTOR), may_alias));
-
 #define TABU_INLINE static inline __attribute__((always_inline))
-
-/* Bit k * size of lane k, where the mask is set. */
-TABU_INLINE uint32_t tabu_bits(TabuWords v, size_t size) {
-        uint32_t all = size == 2 ? 0x55555555 : size == 4 ? 0x11111111 : 0x01010101;
-#ifdef __AVX2__
-        return (uint32_t) _mm256_movemask_epi8((__m256i) v) & all;
-#else
-        uint32_t bits = 0;
-
-        for (unsigned i = 0; i < 4; i++) /* gathers the top bits of eight bytes */
-                bits |= (uint32_t) (((v[i] & UINT64_C(0x8080808080808080)) * UINT64_C(0x0002040810204081)) >> 56)
-                        << (8 * i);
-        return bits & all;
-#endif
-}
 
 #ifdef __AVX2__
 /* The least of unsigned words is one instruction. */
