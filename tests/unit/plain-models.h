@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "policy/qubo/kernels.h"
 #include "policy/qubo/solver.h"
 #include "tests/unit/qubo-models.h"
 
@@ -53,4 +54,39 @@ static inline void assert_finds_the_optimum(const Solver *solver) {
                 }
         print_message("%s found the optimum of %u of %u models\n", solver->name, found, models);
         assert_true(found * 100 >= models * 99);
+}
+
+/* A sparse model: the same whatever the instructions, never worse than the start, done at the target. */
+static inline void assert_limits(const Solver *solver, uint32_t density) {
+        const RandomShape shape = { .n_max = 3000, .density = density, .range = 9 };
+        _cleanup_(qubo_freep) Qubo *q = NULL;
+        SolveParams p = { .seed = 7, .sweeps = 90 }, once = { .seed = 8, .sweeps = 1 };
+        SolveResult a = {}, b = {}, c = {};
+        Rng rng;
+
+        rng_seed(&rng, 1, 3);
+        assert_int_equal(model_random(&rng, &shape, &q), 0);
+        assert_int_equal(qubo_solve(q, solver, &p, &a), 0);
+        assert_int_equal(a.sweeps, 90);
+        for (size_t k = 0; kernels_all[k]; k++) {
+                if (!kernels_all[k]->supported()) {
+                        print_message("kernels %s: not run, this CPU has no such instructions\n", kernels_all[k]->name);
+                        continue;
+                }
+                p.kernels = kernels_all[k];
+                assert_int_equal(qubo_solve(q, solver, &p, &b), 0);
+                assert_true(a.energy == b.energy && a.flips == b.flips);
+                assert_memory_equal(a.x, b.x, q->n);
+                solve_result_done(&b);
+        }
+        once.start = a.x;
+        assert_int_equal(qubo_solve(q, solver, &once, &c), 0);
+        assert_true(c.energy <= a.energy);
+        solve_result_done(&c);
+        p.has_target = true;
+        p.target = a.energy;
+        assert_int_equal(qubo_solve(q, solver, &p, &c), 0);
+        assert_true(c.energy <= a.energy && c.sweeps <= a.sweeps);
+        solve_result_done(&a);
+        solve_result_done(&c);
 }
